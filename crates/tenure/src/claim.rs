@@ -1,0 +1,110 @@
+//! What a store is asked, and what it answers.
+
+use std::time::Duration;
+
+use crate::fence::Fence;
+use crate::holder::Holder;
+use crate::key::{Key, Namespace};
+use crate::lease::{Lease, Status};
+use crate::owner::Owner;
+
+/// What happens when the claim's own owner already holds the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reentry {
+    /// The same grant is given again, under the same fence: a repeated request is harmless.
+    #[default]
+    Adopt,
+    /// The claim is refused as if another held the key.
+    Refuse,
+}
+
+/// Asking for a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What to hold.
+    pub key: Key,
+    /// The secret that will prove it.
+    pub owner: Owner,
+    /// For how long, at the least.
+    pub ttl: Duration,
+    /// Who asks, for people.
+    pub holder: Holder,
+    /// What to do when this owner already holds it.
+    pub reentry: Reentry,
+}
+
+/// The answer to a [`Claim`]. Contention is a value, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The key is the claim's.
+    Granted(Lease),
+    /// The key is another's.
+    Held(Status),
+}
+
+/// Which grant a renewal or release is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// What is held.
+    pub key: Key,
+    /// The secret that proves it.
+    pub owner: Owner,
+    /// The grant's fence. `None` means whichever grant this owner has now.
+    pub fence: Option<Fence>,
+}
+
+/// Asking to prolong a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// The grant to prolong.
+    pub grant: Grant,
+    /// For how long from now, at the least. A renewal never shortens a lease.
+    pub ttl: Duration,
+}
+
+/// The answer to a [`Renewal`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// The lease goes on.
+    Renewed(Lease),
+    /// The lease is no longer that owner's; whose it is, if anyone's.
+    Lost(Option<Status>),
+}
+
+/// The answer to a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The key is free; what was given back.
+    Released(Status),
+    /// It was not that owner's; whose it is, if anyone's.
+    NotHeld(Option<Status>),
+}
+
+/// Asking for one page of a namespace's leases, in the order of their keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    /// Only keys that begin with this.
+    pub prefix: String,
+    /// Only keys after this one: the last of the page before.
+    pub after: Option<Key>,
+    /// How many at the most.
+    pub limit: usize,
+}
+
+/// One page of leases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The leases, in the order of their keys.
+    pub items: Vec<Status>,
+    /// Whether there may be more behind the last one.
+    pub more: bool,
+}
+
+/// What a process says about how it uses a namespace, so that one that differs is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pledge {
+    /// The namespace it is about.
+    pub namespace: Namespace,
+    /// Scheme and secret, as a digest that tells neither.
+    pub fingerprint: String,
+}

@@ -1,0 +1,21 @@
+pub mod claim;
+pub mod clock;
+pub mod error;
+mod fence;
+mod holder;
+mod key;
+mod lease;
+mod owner;
+pub mod random;
+pub mod rule;
+pub mod store;
+pub mod stores;
+pub mod watch;
+
+pub use error::{Error, ErrorKind, Operation, Result, Retry};
+pub use fence::Fence;
+pub use holder::Holder;
+pub use key::{KEY_BYTES_MAX, Key, Namespace};
+pub use lease::{Lease, Status};
+pub use owner::Owner;
+pub use store::Store;
