@@ -1,1 +1,117 @@
-fn main(){}
+//! `cargo xtask`: what a person and CI both run on this repository.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `steps.rs` | `test` and `ci`: the steps, in order |
+//! | `needs.rs` | what the tests need on this machine, and how to install it |
+//! | `light.rs` | the check that the bare library stays light |
+//! | `tidy/` | the rules of this repository that no compiler knows, one file each |
+//! | `manifest.rs` | reading `Cargo.toml` and `Cargo.lock` by lines |
+//! | `command.rs` | starting other programs |
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
+
+mod command;
+mod light;
+mod manifest;
+mod needs;
+mod steps;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--quick]   install what is missing, then run every check and test
+                   (--quick leaves out features alone, weight and documentation)
+  ci               what CI runs: the same as test
+  tidy             only the rules of this repository that no compiler knows
+  help             this text";
+
+/// The exit code for a wrong command line (`EX_USAGE` of sysexits).
+const EXIT_USAGE: u8 = 64;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Test { quick: bool },
+    Tidy,
+    Help,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(task) = parse(&arguments) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(EXIT_USAGE);
+    };
+    match run(&task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Option<Task> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] | ["ci"] => Some(Task::Test { quick: false }),
+        ["test", "--quick"] => Some(Task::Test { quick: true }),
+        ["tidy"] => Some(Task::Tidy),
+        ["help" | "--help" | "-h"] => Some(Task::Help),
+        _ => None,
+    }
+}
+
+fn run(task: &Task) -> Result<()> {
+    match task {
+        Task::Test { quick } => steps::run(&repository_root()?, *quick),
+        Task::Tidy => tidy::run(&repository_root()?),
+        Task::Help => {
+            println!("{USAGE}");
+            Ok(())
+        }
+    }
+}
+
+/// Looked up when it runs, not when it is compiled: clones may share one target folder.
+fn repository_root() -> Result<PathBuf> {
+    let start = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::current_dir().context("no current folder")?,
+    };
+    start
+        .ancestors()
+        .find(|folder| folder.join("xtask/Cargo.toml").is_file())
+        .map(Path::to_path_buf)
+        .with_context(|| format!("{} is not inside this repository", start.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Option<Task> {
+        let arguments: Vec<String> = line.split_whitespace().map(String::from).collect();
+        parse(&arguments)
+    }
+
+    #[test]
+    fn ci_runs_what_test_runs() {
+        assert_eq!(parsed("ci"), parsed("test"));
+        assert_eq!(parsed("test"), Some(Task::Test { quick: false }));
+        assert_eq!(parsed("test --quick"), Some(Task::Test { quick: true }));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for line in ["", "tests", "ci --quick", "test --quik", "tidy now", "test --quick --quick"] {
+            assert_eq!(parsed(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Asking for a lease until it is granted, refused for good, or the wait is over.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{Attempt, Claim, Grant};
+use crate::clock::{Moment, within};
+use crate::error::{Error, ErrorKind, Operation, Result, Retry};
+use crate::key::Key;
+use crate::lease::{Lease, Status};
+use crate::locks::Engine;
+use crate::locks::belief::belief_until;
+use crate::locks::cleanup::Leftover;
+use crate::locks::events::EventKind;
+use crate::locks::guard::{Granted, Guard};
+use crate::locks::keep::Terms;
+use crate::locks::queue::Place;
+use crate::owned::Owned;
+use crate::planted::Bug;
+use crate::watch::Watch;
+
+/// What a waiter can see.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The key; under keyed hashing a short digest of it.
+    pub key: Key,
+    /// How many of this process stand before this waiter.
+    pub ahead: usize,
+    /// Who holds the key, when this waiter has asked the store.
+    pub held_by: Option<Status>,
+}
+
+pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+/// A request with everything settled.
+#[derive(Clone)]
+pub(crate) struct Order {
+    pub(crate) claim: Claim,
+    /// The caller chose the owner, and may have used it before.
+    pub(crate) owner_is_chosen: bool,
+    /// `None`: without end.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) on_wait: Option<OnWait>,
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order").field("wait", &self.wait).finish_non_exhaustive()
+    }
+}
+
+/// The state of one acquire.
+struct Asking<'a> {
+    engine: &'a Arc<Engine>,
+    order: &'a Order,
+    started: Moment,
+    deadline: Option<Moment>,
+    watch: Option<Watch>,
+    looks: u32,
+    seen: Option<Status>,
+    outage: Option<(Moment, Error)>,
+    doubt_until: Option<Moment>,
+}
+
+enum Answer {
+    Granted(Lease, Moment),
+    Held(Status),
+}
+
+pub(crate) async fn acquire(engine: &Arc<Engine>, order: &Order) -> Result<Guard> {
+    let mut asking = Asking::new(engine, order);
+    let outcome = asking.acquire().await;
+    outcome.map_err(|error| asking.named(error))
+}
+
+impl<'a> Asking<'a> {
+    fn new(engine: &'a Arc<Engine>, order: &'a Order) -> Self {
+        let started = engine.context.clock.now();
+        Self {
+            engine,
+            order,
+            started,
+            deadline: order.wait.map(|wait| started + wait),
+            watch: None,
+            looks: 0,
+            seen: None,
+            outage: None,
+            doubt_until: None,
+        }
+    }
+
+    fn key(&self) -> &'a Key {
+        &self.order.claim.key
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.during(Operation::Acquire).about(self.engine.context.label(self.key()).as_str())
+    }
+
+    async fn acquire(&mut self) -> Result<Guard> {
+        if self.order.owner_is_chosen {
+            self.engine.cleanup.supersede(self.key(), &self.order.claim.owner).await;
+        }
+        let waits = self.order.wait != Some(Duration::ZERO);
+        let place = if waits { Some(self.stand_in_line().await?) } else { None };
+        loop {
+            match self.ask().await {
+                Ok(Answer::Granted(lease, sent)) => {
+                    if let Some(guard) = self.guard(lease, sent).await? {
+                        return Ok(guard);
+                    }
+                }
+                Ok(Answer::Held(status)) => self.held(status, place.as_ref())?,
+                Err(error) => self.failed(error)?,
+            }
+            self.pause().await?;
+        }
+    }
+
+    async fn stand_in_line(&self) -> Result<Place> {
+        let limits = &self.engine.context.options.limits;
+        let place = self.engine.queue.join(self.key(), limits.waiters_per_key)?;
+        if place.is_head() {
+            return Ok(place);
+        }
+        self.show(place.ahead());
+        let clock = &*self.engine.context.clock;
+        match self.deadline {
+            None => place.turn().await,
+            Some(deadline) => {
+                let left = deadline.since(clock.now());
+                if within(clock, left, place.turn()).await.is_err() {
+                    return Err(self.timed_out());
+                }
+            }
+        }
+        Ok(place)
+    }
+
+    /// One question to the store. Its outcome is known, or stays in doubt until it is undone.
+    async fn ask(&mut self) -> Result<Answer> {
+        let context = &self.engine.context;
+        let sent = context.clock.now();
+        let answer = match self.time_left(sent) {
+            None => self.try_acquire(sent).await,
+            Some(left) => within(&*context.clock, left, self.try_acquire(sent))
+                .await
+                .unwrap_or_else(|_| Err(Error::unknown("the wait ended without an answer"))),
+        };
+        match answer {
+            Ok(Attempt::Granted(lease)) => Ok(Answer::Granted(lease, sent)),
+            Ok(Attempt::Held(status)) => Ok(Answer::Held(status)),
+            Err(error) if error.retry() == Retry::Unknown => self.resolve(error, sent).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is left of the wait; a try without waiting is bounded by the store's own time limit.
+    fn time_left(&self, now: Moment) -> Option<Duration> {
+        let deadline = self.deadline.filter(|_| self.order.wait != Some(Duration::ZERO))?;
+        Some(deadline.since(now))
+    }
+
+    fn try_acquire(&self, sent: Moment) -> Owned<Result<Attempt>> {
+        let context = &self.engine.context;
+        let store = Arc::clone(&context.store);
+        let claim = self.order.claim.clone();
+        let cleanup = Arc::clone(&self.engine.cleanup);
+        let grant = self.any_grant();
+        let until = sent + claim.ttl;
+        Owned::new(&context.runtime, async move { store.try_acquire(&claim).await }).if_abandoned(
+            move |answer| match answer {
+                Ok(Attempt::Held(_)) => {}
+                Ok(Attempt::Granted(_)) => {
+                    cleanup.queue(Leftover { grant, until, granted_at: Some(sent) });
+                }
+                Err(error) if error.retry() == Retry::Unknown => {
+                    cleanup.queue(Leftover { grant, until, granted_at: None });
+                }
+                Err(_) => {}
+            },
+        )
+    }
+
+    /// Whatever this owner has on the key.
+    fn any_grant(&self) -> Grant {
+        let Claim { key, owner, .. } = self.order.claim.clone();
+        Grant { key, owner, fence: None }
+    }
+
+    /// The store did not answer, and asking again blindly could take the lock twice. Look first.
+    async fn resolve(&mut self, error: Error, sent: Moment) -> Result<Answer> {
+        let context = &self.engine.context;
+        if context.planted.has(Bug::AssumedGrant) {
+            return Ok(Answer::Granted(assumed(&self.order.claim), sent));
+        }
+        if context.planted.has(Bug::ForgottenReply) {
+            return Err(Error::unavailable("the store did not answer"));
+        }
+        self.doubt_until = Some(sent + self.order.claim.ttl);
+        let looked = context.clock.now();
+        match context.store.inspect(self.key()).await {
+            Ok(Some(lease)) if lease.owner == self.order.claim.owner => {
+                Ok(Answer::Granted(lease, looked))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The guard for a grant, unless too little is left of it: then it is given back.
+    async fn guard(&mut self, lease: Lease, sent: Moment) -> Result<Option<Guard>> {
+        let context = &self.engine.context;
+        let timing = context.store.info().timing;
+        let now = context.clock.now();
+        let ends_at = self.order.max_hold.map(|hold| sent + hold);
+        let terms =
+            Terms { ttl: self.order.claim.ttl, interval: self.order.interval, ends_at, timing };
+        let left = belief_until(sent, lease.remaining, timing).since(now);
+        let fence = lease.fence;
+        let doubt_until = self.doubt_until.take();
+        let guard = Guard::new(self.engine, Granted { lease, sent, doubt_until, terms });
+        if left <= self.order.claim.ttl / 10 {
+            let error = Error::unavailable("the store's answer took longer than the lease is good for");
+            // An error of the release is no matter: it goes on in the background.
+            let _ = guard.release().await;
+            self.failed(error)?;
+            return Ok(None);
+        }
+        let waited = now.since(self.started);
+        context.tell(self.key(), EventKind::Granted { fence, waited });
+        Ok(Some(guard))
+    }
+
+    fn held(&mut self, status: Status, place: Option<&Place>) -> Result<()> {
+        let context = &self.engine.context;
+        self.outage = None;
+        let first = self.seen.is_none();
+        let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
+        if first {
+            let kind = EventKind::Contended { fence: status.fence, holder: status.holder.clone() };
+            context.tell(self.key(), kind);
+        }
+        let holder = status.holder.clone();
+        self.seen = Some(status);
+        if place.is_none() {
+            return Err(Error::new(ErrorKind::Held, format!("held by {holder}")));
+        }
+        if changed {
+            self.looks = 0;
+            self.show(0);
+        }
+        Ok(())
+    }
+
+    /// A failure of the store: worth another try, unless it is final or has gone on for too long.
+    fn failed(&mut self, error: Error) -> Result<()> {
+        let context = &self.engine.context;
+        let now = context.clock.now();
+        let since = self.outage.as_ref().map_or(now, |(since, _)| *since);
+        let too_long = self.deadline.is_none() && now.since(since) > context.options.outage_max;
+        let once = self.order.wait == Some(Duration::ZERO);
+        if error.retry() == Retry::Never || too_long || once {
+            return Err(error);
+        }
+        self.outage = Some((since, error));
+        Ok(())
+    }
+
+    /// Sleeps until the key may be free: until the store rings, the lease has ended, or it is time
+    /// to look without being called. Never past the deadline.
+    async fn pause(&mut self) -> Result<()> {
+        let context = &self.engine.context;
+        let clock = &*context.clock;
+        let now = clock.now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(self.timed_out());
+        }
+        // Subscribe first and then look again: a release in between is not missed.
+        if self.watch.is_none() && self.outage.is_none() {
+            self.watch = context.store.watch(self.key()).await.ok();
+            if self.watch.is_some() {
+                return Ok(());
+            }
+        }
+        self.looks = self.looks.saturating_add(1);
+        let look = now + context.options.poll.pause(self.looks, &*context.random);
+        let expiry = self.seen.as_ref().filter(|_| self.outage.is_none());
+        let expiry = expiry.map(|status| now + status.remaining);
+        let wake = [expiry, self.deadline].into_iter().flatten().fold(look, Moment::min);
+        let alarm = clock.sleep_until(wake);
+        match &mut self.watch {
+            Some(watch) => tokio::select! { biased; () = watch.changed() => {}, () = alarm => {} },
+            None => alarm.await,
+        }
+        Ok(())
+    }
+
+    fn timed_out(&self) -> Error {
+        let context = &self.engine.context;
+        let waited = context.clock.now().since(self.started);
+        context.tell(self.key(), EventKind::TimedOut { waited });
+        match (&self.outage, &self.seen) {
+            (Some((_, error)), _) => error.clone(),
+            (None, Some(status)) => Error::new(
+                ErrorKind::TimedOut,
+                format!("the wait of {waited:?} is over, held by {}", status.holder),
+            ),
+            (None, None) => Error::new(
+                ErrorKind::TimedOut,
+                format!("the wait of {waited:?} is over, others of this process came first"),
+            ),
+        }
+    }
+
+    fn show(&self, ahead: usize) {
+        if let Some(on_wait) = &self.order.on_wait {
+            let key = self.engine.context.label(self.key());
+            on_wait(&Waiting { key, ahead, held_by: self.seen.clone() });
+        }
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(until) = self.doubt_until.take() {
+            let grant = self.any_grant();
+            self.engine.cleanup.queue(Leftover { grant, until, granted_at: None });
+        }
+    }
+}
+
+fn assumed(claim: &Claim) -> Lease {
+    Lease {
+        key: claim.key.clone(),
+        owner: claim.owner.clone(),
+        fence: crate::Fence::new(0),
+        ttl: claim.ttl,
+        holder: claim.holder.clone(),
+        granted_at: std::time::SystemTime::UNIX_EPOCH,
+        remaining: claim.ttl,
+    }
+}

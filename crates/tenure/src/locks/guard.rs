@@ -1,0 +1,235 @@
+//! The lease kept alive in this process.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::claim::{Grant, Released};
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Operation, Overrun, Result};
+use crate::fence::Fence;
+use crate::holder::Holder;
+use crate::key::Key;
+use crate::lease::{Lease, Status};
+use crate::locks::Engine;
+use crate::locks::cleanup::Leftover;
+use crate::locks::events::EventKind;
+use crate::locks::hold::Hold;
+use crate::locks::keep::{Keep, LostReason, Terms};
+use crate::locks::keeper::KeptId;
+use crate::owned::Owned;
+use crate::planted::Bug;
+
+/// A lock that is held: its lease is renewed in the background until the guard is released,
+/// detached, dropped or lost.
+///
+/// # Contract
+/// - [`is_held`](Self::is_held) turns false, and [`lost`](Self::lost) resolves, before the store
+///   may grant the key to anyone else, as long as this machine's clock and the store's run at the
+///   same rate within the margin (1 % and 2 ms; 10 % where an observer times the lease). No two
+///   clocks have to agree on the time. A hypervisor that stops the whole machine can hide that
+///   from every clock in it: only the [`fence`](Self::fence) helps there.
+/// - [`release`](Self::release) is the sure way to give the lock back. Dropping the guard releases
+///   it in the background, as long as the runtime lives. A guard that is forgotten or dies with
+///   its process ends with its ttl.
+/// - A guard that stopped believing never believes again.
+#[must_use = "dropping the guard releases the lock"]
+pub struct Guard {
+    engine: Arc<Engine>,
+    hold: Arc<Hold>,
+    lease: Lease,
+    granted_at: Moment,
+    kept: KeptId,
+    // An earlier try of the same acquire was never answered; it may yet land until this moment.
+    doubt_until: Option<Moment>,
+    open: bool,
+}
+
+pub(crate) struct Granted {
+    pub(crate) lease: Lease,
+    pub(crate) sent: Moment,
+    pub(crate) doubt_until: Option<Moment>,
+    pub(crate) terms: Terms,
+}
+
+impl Guard {
+    pub(crate) fn new(engine: &Arc<Engine>, granted: Granted) -> Self {
+        let Granted { lease, sent, doubt_until, terms } = granted;
+        let keep = Keep::granted(terms, sent, lease.remaining);
+        let planted = engine.context.planted;
+        let hold = Arc::new(Hold::new(keep.belief_until(), planted));
+        let grant = grant_of(&lease);
+        let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent);
+        let engine = Arc::clone(engine);
+        Self { engine, hold, lease, granted_at: sent, kept, doubt_until, open: true }
+    }
+
+    /// What is held.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.lease.key
+    }
+
+    /// The secret that proves it, for a caller that has to pass it on.
+    #[must_use]
+    pub fn owner(&self) -> &crate::Owner {
+        &self.lease.owner
+    }
+
+    /// The number of this grant: pass it to the protected resource with every write.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.lease.fence
+    }
+
+    /// The label that others see.
+    #[must_use]
+    pub fn holder(&self) -> &Holder {
+        &self.lease.holder
+    }
+
+    /// The ttl in use, after any clamping.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.lease.ttl
+    }
+
+    /// When the store granted it, by the store's wall clock. For people.
+    #[must_use]
+    pub fn acquired_at(&self) -> SystemTime {
+        self.lease.granted_at
+    }
+
+    /// How long the lease can still be believed in without another renewal.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining(&*self.engine.context.clock)
+    }
+
+    /// Whether the lease can be believed in at this instant. It reads the clock every time, so it
+    /// is right at the first instruction after a pause; what happens between this check and its
+    /// use is for the fence.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Returns when the lease can no longer be believed in, and says why. Cancel-safe.
+    pub async fn lost(&self) -> LostReason {
+        self.hold.ending(&*self.engine.context.clock, Duration::ZERO).await
+    }
+
+    /// Returns when no more than `ahead` is left of the lease, or it is lost: early warning for
+    /// work that needs time to stop. It does not fire while renewals come through and `ahead` is
+    /// less than the ttl less the renewal interval. Cancel-safe.
+    pub async fn ending(&self, ahead: Duration) -> LostReason {
+        self.hold.ending(&*self.engine.context.clock, ahead).await
+    }
+
+    /// Gives the lock back, after any renewal under way has ended.
+    ///
+    /// # Contract
+    /// After `Ok`, the key was this guard's until now and is free. After `Lost`, it was not this
+    /// guard's any more; [`Error::overrun`] says by how much the belief was outlived and which
+    /// fence is live now. After any other error, the release goes on in the background until the
+    /// lease has ended by itself. The same holds when this future is dropped.
+    ///
+    /// # Errors
+    /// `Lost`, `Unavailable` or `Unknown`, as above.
+    pub async fn release(mut self) -> Result<()> {
+        let engine = Arc::clone(&self.engine);
+        let context = &engine.context;
+        engine.keeper.stop(self.kept).await;
+        let store = Arc::clone(&context.store);
+        let grant = grant_of(&self.lease);
+        let answer =
+            Owned::new(&context.runtime, async move { store.release(&grant).await }).await?;
+        self.close();
+        match answer {
+            Released::Released(_) => {
+                let held = context.clock.now().since(self.granted_at);
+                context.tell(self.key(), EventKind::Released { fence: self.fence(), held });
+                Ok(())
+            }
+            Released::NotHeld(other) => Err(self.overrun(Operation::Release, other.as_ref())),
+        }
+    }
+
+    /// Hands the lease over: this process leaves it alone, and whoever has the returned value can
+    /// renew or release it by key and owner until its ttl ends.
+    #[must_use]
+    pub fn detach(mut self) -> Lease {
+        self.engine.keeper.forget(self.kept);
+        self.open = false;
+        Lease { remaining: self.remaining(), ..self.lease.clone() }
+    }
+
+    pub(crate) fn is_planted(&self, bug: Bug) -> bool {
+        self.engine.context.planted.has(bug)
+    }
+
+    /// The error for work that was stopped because the lease was lost.
+    pub(crate) async fn lost_error(self, reason: LostReason) -> Error {
+        let live = self.engine.context.store.inspect(self.key()).await.ok().flatten();
+        let other = live.filter(|lease| lease.fence != self.fence()).map(|lease| lease.status());
+        let error = self.overrun(Operation::Run, other.as_ref());
+        match reason {
+            LostReason::MaxHold => Error::new(ErrorKind::Lost, "the longest hold is over")
+                .during(Operation::Run)
+                .about(self.engine.context.label(self.key()).as_str()),
+            LostReason::Refused | LostReason::Expired => error,
+        }
+    }
+
+    fn overrun(&self, operation: Operation, other: Option<&Status>) -> Error {
+        let context = &self.engine.context;
+        let by = context.clock.now().since(self.hold.belief_until());
+        let live_fence = other.map(|status| status.fence);
+        let live = match live_fence {
+            Some(fence) => format!("fence {fence} is live now"),
+            None => "no one is known to hold it now".into(),
+        };
+        let fence = self.fence();
+        let text = format!("the lease with fence {fence} was lost, overrun by {by:?}; {live}");
+        Error::new(ErrorKind::Lost, text)
+            .during(operation)
+            .about(context.label(self.key()).as_str())
+            .overran(Overrun { by, live_fence })
+    }
+
+    /// The grant is over; a try that was never answered may still have to be undone.
+    fn close(&mut self) {
+        self.open = false;
+        if let Some(until) = self.doubt_until.take() {
+            let grant = Grant { fence: None, ..grant_of(&self.lease) };
+            self.engine.cleanup.queue(Leftover { grant, until, granted_at: None });
+        }
+    }
+}
+
+fn grant_of(lease: &Lease) -> Grant {
+    Grant { key: lease.key.clone(), owner: lease.owner.clone(), fence: Some(lease.fence) }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.open {
+            self.engine.keeper.forget(self.kept);
+            let until = self.hold.belief_until() + self.lease.ttl;
+            let granted_at = Some(self.granted_at);
+            let grant = grant_of(&self.lease);
+            self.engine.cleanup.queue(Leftover { grant, until, granted_at });
+            self.close();
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("key", &self.engine.context.label(self.key()))
+            .field("fence", &self.fence())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,264 @@
+//! Waiting, renewal and loss: written once, here, over any store.
+
+mod acquire;
+mod backoff;
+mod belief;
+mod builder;
+mod cleanup;
+mod context;
+mod events;
+mod guard;
+mod hold;
+mod keep;
+mod keeper;
+mod options;
+mod queue;
+mod request;
+mod run;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, Stream};
+
+pub use acquire::Waiting;
+pub use backoff::Backoff;
+pub use builder::LocksBuilder;
+pub use events::{Event, EventKind};
+pub use guard::Guard;
+pub use keep::LostReason;
+pub use options::{Excess, Limits};
+pub use request::LockRequest;
+pub use run::LockedFn;
+
+use crate::claim::{Grant, ListQuery, Released, Renewal, Renewed};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::key::Key;
+use crate::lease::{Lease, Status};
+use crate::owner::Owner;
+use crate::store::StoreInfo;
+use cleanup::Cleanup;
+use context::Context;
+use keeper::Keeper;
+use queue::Queue;
+
+const PAGE: usize = 256;
+
+/// Locks on one store: the way in. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tenure::Result<()> {
+/// use std::time::Duration;
+///
+/// let locks = tenure::Locks::open("memory:").await?;
+/// let guard = locks.lock("order:42").wait(Duration::from_secs(5)).acquire().await?;
+/// println!("write with fence {}", guard.fence());
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Locks(Arc<Engine>);
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    context: Arc<Context>,
+    queue: Arc<Queue>,
+    keeper: Keeper,
+    cleanup: Arc<Cleanup>,
+}
+
+impl Locks {
+    /// Opens the store that `url` names, with the usual settings.
+    ///
+    /// # Errors
+    /// As [`LocksBuilder::open`].
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::builder().open(url).await
+    }
+
+    /// Settings to open a store with.
+    pub fn builder() -> LocksBuilder {
+        LocksBuilder::default()
+    }
+
+    pub(crate) fn start(context: Context) -> Self {
+        let context = Arc::new(context);
+        let keeper = Keeper::start(Arc::clone(&context));
+        let cleanup = Arc::new(Cleanup::new(Arc::clone(&context)));
+        Self(Arc::new(Engine { context, queue: Arc::default(), keeper, cleanup }))
+    }
+
+    /// The lock with this key, to be acquired or run under.
+    pub fn lock(&self, key: &str) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.0), key)
+    }
+
+    /// What the store says of itself: its class, why, and what it can do.
+    #[must_use]
+    pub fn store(&self) -> &StoreInfo {
+        self.0.context.store.info()
+    }
+
+    /// Gives back a lease by key and owner, whichever process acquired it.
+    ///
+    /// # Errors
+    /// `NotFound` when no lease stands on the key, `WrongOwner` when another's does; after
+    /// `Unknown` it may have been released.
+    pub async fn release(&self, key: &str, owner: &Owner) -> Result<()> {
+        let grant = self.grant(key, owner, Operation::Release)?;
+        match self.0.context.store.release(&grant).await? {
+            Released::Released(status) => {
+                let kind = EventKind::Released { fence: status.fence, held: Duration::ZERO };
+                self.0.context.tell(&grant.key, kind);
+                Ok(())
+            }
+            Released::NotHeld(other) => Err(self.not_held(&grant.key, other.as_ref(), Operation::Release)),
+        }
+    }
+
+    /// Prolongs a lease by key and owner, whichever process acquired it. It never shortens one and
+    /// never revives one that has ended.
+    ///
+    /// # Errors
+    /// `NotFound` when no lease stands on the key, `WrongOwner` when another's does; after
+    /// `Unknown` it may have been prolonged.
+    pub async fn renew(&self, key: &str, owner: &Owner, ttl: Duration) -> Result<Lease> {
+        let grant = self.grant(key, owner, Operation::Renew)?;
+        let context = &self.0.context;
+        let ttl = context.options.limits.ttl(ttl).map_err(|error| error.during(Operation::Renew))?;
+        let sent = context.clock.now();
+        match context.store.renew(&Renewal { grant: grant.clone(), ttl }).await? {
+            Renewed::Renewed(lease) => {
+                let took = context.clock.now().since(sent);
+                context.tell(&grant.key, EventKind::Renewed { fence: lease.fence, took });
+                Ok(lease)
+            }
+            Renewed::Lost(other) => Err(self.not_held(&grant.key, other.as_ref(), Operation::Renew)),
+        }
+    }
+
+    /// Who holds the key, without the owner; `None` when no one does.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store could not be asked: that never means "free".
+    pub async fn status(&self, key: &str) -> Result<Option<Status>> {
+        let key = self.key(key, Operation::Inspect)?;
+        Ok(self.0.context.store.inspect(&key).await?.map(|lease| lease.status()))
+    }
+
+    /// Whether someone holds the key.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub async fn is_locked(&self, key: &str) -> Result<bool> {
+        Ok(self.status(key).await?.is_some())
+    }
+
+    /// All leases whose keys begin with `prefix`, in the order of their keys, fetched page by
+    /// page. Leases that come and go meanwhile may or may not be among them. The stream ends at
+    /// the first error.
+    pub fn list(&self, prefix: &str) -> impl Stream<Item = Result<Status>> + Send + use<> {
+        let first = ListQuery { prefix: prefix.to_owned(), after: None, limit: PAGE };
+        let start = Listing { engine: Arc::clone(&self.0), next: Some(first), page: Vec::new().into_iter() };
+        stream::unfold(start, |mut listing| async move {
+            let item = listing.next_item().await?;
+            Some((item, listing))
+        })
+    }
+
+    /// Takes the key from whoever holds it; says who that was, `None` when no one did. The next
+    /// grant's fence is greater, and the old holder's guard learns of it at its next renewal: at
+    /// once where the store refuses it, and in any case by its deadline.
+    ///
+    /// # Errors
+    /// `Invalid` without a reason; after `Unknown` it may have been released.
+    pub async fn force_release(&self, key: &str, reason: &str) -> Result<Option<Status>> {
+        let key = self.key(key, Operation::ForceRelease)?;
+        if reason.trim().is_empty() || reason.len() > 1024 || reason.chars().any(char::is_control) {
+            return Err(Error::invalid(format!(
+                "reason must have 1 to 1024 bytes without control characters, this one has {}",
+                reason.len()
+            ))
+            .during(Operation::ForceRelease));
+        }
+        let evicted = self.0.context.store.force_release(&key).await?;
+        if let Some(status) = &evicted {
+            let kind = EventKind::Forced { fence: status.fence, reason: reason.to_owned() };
+            self.0.context.tell(&key, kind);
+        }
+        Ok(evicted)
+    }
+
+    /// What happens from now on to the locks of this value and its clones. A listener that is too
+    /// slow is told how many events it missed.
+    pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
+        self.0.context.events.listen(Arc::clone(&self.0.context.clock))
+    }
+
+    /// How many of this process wait for the key or are about to ask for it.
+    #[must_use]
+    pub fn waiters(&self, key: &str) -> usize {
+        self.0.queue.len(key)
+    }
+
+    /// Returns when everything that was dropped, cancelled or left in doubt has been given back,
+    /// or has ended by itself. Call it before the process ends.
+    pub async fn flush(&self) {
+        self.0.cleanup.flush().await;
+    }
+
+    fn key(&self, key: &str, operation: Operation) -> Result<Key> {
+        let limit = self.0.context.options.limits.key_bytes;
+        Key::with_limit(key, limit).map_err(|error| error.during(operation))
+    }
+
+    fn grant(&self, key: &str, owner: &Owner, operation: Operation) -> Result<Grant> {
+        Ok(Grant { key: self.key(key, operation)?, owner: owner.clone(), fence: None })
+    }
+
+    fn not_held(&self, key: &Key, other: Option<&Status>, operation: Operation) -> Error {
+        let error = match other {
+            Some(status) => Error::new(
+                ErrorKind::WrongOwner,
+                format!("held by {} under another owner", status.holder),
+            ),
+            None => Error::new(ErrorKind::NotFound, "no lease stands on this key"),
+        };
+        error.during(operation).about(self.0.context.label(key).as_str())
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Locks").field(&self.0.context).finish()
+    }
+}
+
+struct Listing {
+    engine: Arc<Engine>,
+    next: Option<ListQuery>,
+    page: std::vec::IntoIter<Status>,
+}
+
+impl Listing {
+    async fn next_item(&mut self) -> Option<Result<Status>> {
+        loop {
+            if let Some(status) = self.page.next() {
+                return Some(Ok(status));
+            }
+            let query = self.next.take()?;
+            match self.engine.context.store.list(&query).await {
+                Ok(page) => {
+                    let last = page.items.last().map(|status| status.key.clone());
+                    self.next = last.filter(|_| page.more).map(|last| ListQuery {
+                        after: Some(last),
+                        ..query
+                    });
+                    self.page = page.items.into_iter();
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! One line per key in this process: only its head asks the store.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::Key;
+
+type Lines = HashMap<Key, Line>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Line {
+    next_ticket: u64,
+    // Ordered, so that the head is the first and one that leaves from the middle costs little.
+    // Whoever was first from the start needs no signal.
+    places: BTreeMap<u64, Option<Arc<Notify>>>,
+}
+
+impl Line {
+    fn is_headed_by(&self, ticket: u64) -> bool {
+        self.places.first_key_value().is_some_and(|(first, _)| *first == ticket)
+    }
+}
+
+impl Queue {
+    /// Takes a place at the end of the line.
+    pub(crate) fn join(self: &Arc<Self>, key: &Key, places_max: usize) -> Result<Place> {
+        let mut lines = self.lines();
+        let line = lines.entry(key.clone()).or_default();
+        if line.places.len() >= places_max {
+            return Err(Error::new(
+                ErrorKind::Held,
+                format!("limits.waiters_per_key is {places_max}, and as many wait already"),
+            ));
+        }
+        let ticket = line.next_ticket;
+        line.next_ticket += 1;
+        let turn = (!line.places.is_empty()).then(|| Arc::new(Notify::new()));
+        line.places.insert(ticket, turn.clone());
+        Ok(Place { queue: Arc::clone(self), key: key.clone(), ticket, turn })
+    }
+
+    /// How many stand in line for the key.
+    pub(crate) fn len(&self, key: &str) -> usize {
+        self.lines().get(key).map_or(0, |line| line.places.len())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place in line. Dropping it leaves the line and, at its head, calls the next.
+#[derive(Debug)]
+pub(crate) struct Place {
+    queue: Arc<Queue>,
+    key: Key,
+    ticket: u64,
+    turn: Option<Arc<Notify>>,
+}
+
+impl Place {
+    /// Returns when this place is the head of its line.
+    pub(crate) async fn turn(&self) {
+        if let Some(turn) = &self.turn {
+            while !self.is_head() {
+                turn.notified().await;
+            }
+        }
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        let lines = self.queue.lines();
+        lines.get(&self.key).is_none_or(|line| line.is_headed_by(self.ticket))
+    }
+
+    /// How many stand before this place.
+    pub(crate) fn ahead(&self) -> usize {
+        let lines = self.queue.lines();
+        lines.get(&self.key).map_or(0, |line| line.places.range(..self.ticket).count())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut lines = self.queue.lines();
+        let Some(line) = lines.get_mut(&self.key) else { return };
+        let was_head = line.is_headed_by(self.ticket);
+        line.places.remove(&self.ticket);
+        if line.places.is_empty() {
+            lines.remove(&self.key);
+        } else if was_head
+            && let Some((_, Some(next))) = line.places.first_key_value()
+        {
+            next.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn first_come_first_served_also_when_one_leaves_from_the_middle() {
+        let queue = Arc::new(Queue::default());
+        let key = Key::new("k").unwrap();
+        let [a, b, c] = [(); 3].map(|()| queue.join(&key, 10).unwrap());
+        assert_eq!([a.ahead(), b.ahead(), c.ahead()], [0, 1, 2]);
+        a.turn().await;
+        drop(b);
+        assert_eq!(c.ahead(), 1);
+        drop(a);
+        c.turn().await;
+        drop(c);
+        assert!(queue.lines().is_empty());
+    }
+
+    #[test]
+    fn a_full_line_says_its_limit() {
+        let queue = Arc::new(Queue::default());
+        let key = Key::new("k").unwrap();
+        let _head = queue.join(&key, 1).unwrap();
+        let error = queue.join(&key, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Held);
+        assert!(error.to_string().contains("waiters_per_key is 1"), "{error}");
+    }
+}

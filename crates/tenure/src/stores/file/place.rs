@@ -1,0 +1,237 @@
+//! Where the file is: checked before SQLite touches it, and watched for being replaced.
+//!
+//! The database file is never opened here. SQLite's locks are POSIX locks, which the kernel drops
+//! as soon as this process closes any descriptor of the file; so everything goes by its path.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, Timespec, Timestamps, UTIME_NOW, mknodat, stat, statfs, utimensat,
+};
+use rustix::io::Errno;
+
+use super::error::system;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What kind of file system a file is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileSystem {
+    /// A disk of this machine.
+    Local,
+    /// This machine's memory: gone after a reboot, fences and all.
+    Memory(&'static str),
+    /// One whose locks, shared memory or syncs cannot be relied on between machines.
+    Shared(&'static str),
+}
+
+impl FileSystem {
+    /// What `f_type` of `statfs(2)` stands for.
+    pub(super) fn of(f_type: u32) -> Self {
+        let named = |list: &[(u32, &'static str)]| {
+            list.iter().find(|(magic, _)| *magic == f_type).map(|(_, name)| *name)
+        };
+        if let Some(name) = named(SHARED) {
+            return Self::Shared(name);
+        }
+        named(MEMORY).map_or(Self::Local, Self::Memory)
+    }
+}
+
+// From linux/magic.h and the file systems' own headers.
+const SHARED: &[(u32, &str)] = &[
+    (0x0000_6969, "NFS"),
+    (0x0000_517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x4750_4653, "GPFS"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x6573_5546, "FUSE"),
+    (0x786f_4256, "VirtualBox shared folder"),
+];
+
+const MEMORY: &[(u32, &str)] = &[(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// The database's path and those of the files that SQLite keeps beside it.
+#[derive(Debug)]
+pub(super) struct Place {
+    // As the user gave it, made absolute: a link that is turned elsewhere is a replaced file.
+    path: PathBuf,
+    wal: PathBuf,
+    shm: PathBuf,
+    file_system: FileSystem,
+}
+
+/// Which files the paths of a [`Place`] lead to: device and inode of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp([(u64, u64); 3]);
+
+impl Stamp {
+    /// Whether its database file is this one.
+    pub(super) fn is_of(&self, database: (u64, u64)) -> bool {
+        self.0[0] == database
+    }
+}
+
+impl Place {
+    /// Checks the path and creates an empty file when there is none, for this user alone: owners
+    /// are kept in it.
+    pub(super) fn new(path: &str) -> Result<Self> {
+        if path.is_empty() {
+            return Err(Error::invalid("file: needs a path, such as file:/var/lib/app/locks.db"));
+        }
+        let path = std::path::absolute(path)
+            .map_err(|error| Error::invalid("file: has no usable path").caused_by(error))?;
+        if path.to_string_lossy().ends_with('/') {
+            return Err(Error::invalid(format!("{} is a folder, not a file", path.display())));
+        }
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        match stat(folder) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {}
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {
+                return Err(Error::invalid(format!(
+                    "the folder {} does not exist: create it, with write access for this user",
+                    folder.display()
+                )));
+            }
+            Err(error) => return Err(system(error, &format!("looking at {}", folder.display()))),
+        }
+        let file_system = file_system(&path, folder)?;
+        create(&path)?;
+        let real = path.canonicalize().map_err(|error| {
+            Error::unavailable(format!("{} cannot be resolved", path.display())).caused_by(error)
+        })?;
+        let (wal, shm) = (beside(&real, "-wal"), beside(&real, "-shm"));
+        Ok(Self { path, wal, shm, file_system })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file_system(&self) -> FileSystem {
+        self.file_system
+    }
+
+    /// Which database file the path leads to now.
+    pub(super) fn database(&self) -> rustix::io::Result<(u64, u64)> {
+        identity(&self.path)
+    }
+
+    /// Which files the paths lead to now. While a connection is open, SQLite itself never replaces
+    /// any of them; with one replaced, two processes would no longer see each other's locks.
+    pub(super) fn stamp(&self) -> rustix::io::Result<Stamp> {
+        Ok(Stamp([self.database()?, identity(&self.wal)?, identity(&self.shm)?]))
+    }
+
+    /// Sets the file's times to now: an event for those who listen, and nothing else.
+    pub(super) fn touch(&self) -> rustix::io::Result<()> {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        utimensat(CWD, &self.path, &times, AtFlags::empty())
+    }
+
+    /// Makes the names of new files durable.
+    pub(super) fn sync_folder(&self) -> std::io::Result<()> {
+        std::fs::File::open(self.wal.parent().unwrap_or(Path::new("/")))?.sync_all()
+    }
+}
+
+fn identity(path: &Path) -> rustix::io::Result<(u64, u64)> {
+    stat(path).map(|found| (found.st_dev, found.st_ino))
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(ending);
+    name.into()
+}
+
+fn file_system(path: &Path, folder: &Path) -> Result<FileSystem> {
+    // A file or link can be on another file system than its folder; a new one cannot.
+    let found = statfs(path).or_else(|_| statfs(folder));
+    let found =
+        found.map_err(|error| system(error, &format!("looking at {}", folder.display())))?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let file_system = FileSystem::of(found.f_type as u32);
+    match file_system {
+        FileSystem::Local | FileSystem::Memory(_) => Ok(file_system),
+        FileSystem::Shared(name) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{} is on {name}, where locks between processes cannot be relied on: use a local \
+                 disk, or for several machines a shared store",
+                path.display()
+            ),
+        )),
+    }
+}
+
+fn create(path: &Path) -> Result<()> {
+    match mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(system(error, &format!("creating {}", path.display()))),
+    }
+    let found = stat(path).map_err(|error| system(error, &path.display().to_string()))?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => {
+            Err(Error::invalid(format!("{} is a folder, not a file", path.display())))
+        }
+        _ => Err(Error::invalid(format!("{} is not a regular file", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_told_from_disks() {
+        for (f_type, name) in [
+            (0x6969, "NFS"),
+            (0xff53_4d42, "CIFS"),
+            (0xfe53_4d42, "SMB2"),
+            (0x0102_1997, "9p"),
+            (0x6573_5546, "FUSE"),
+        ] {
+            assert_eq!(FileSystem::of(f_type), FileSystem::Shared(name));
+        }
+        assert_eq!(FileSystem::of(0x0102_1994), FileSystem::Memory("tmpfs"));
+        // ext4, xfs, btrfs, overlayfs, zfs
+        for f_type in [0xef53, 0x5846_5342, 0x9123_683e, 0x794c_7630, 0x2fc1_2fc1] {
+            assert_eq!(FileSystem::of(f_type), FileSystem::Local);
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_for_its_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        Place::new(path.to_str().unwrap()).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+
+    #[test]
+    fn a_bad_path_is_refused_and_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing/locks.db");
+        let error = Place::new(missing.to_str().unwrap()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("missing does not exist: create it"), "{error}");
+        assert!(!folder.path().join("missing").exists());
+        for bad in ["", folder.path().to_str().unwrap(), "/dev/null", "/tmp/", "a\0b"] {
+            assert_eq!(Place::new(bad).unwrap_err().kind(), ErrorKind::Invalid, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The engine on the in-process store: what callers see, without any fault.
+
+#![allow(clippy::disallowed_methods)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tenure::{ErrorKind, EventKind, KeyPolicy, Locks, LostReason, Owner};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+async fn memory() -> Locks {
+    Locks::open("memory:").await.unwrap()
+}
+
+#[tokio::test]
+async fn a_guard_excludes_until_it_is_released() {
+    let locks = memory().await;
+    let first = locks.lock("k").acquire().await.unwrap();
+    assert!(first.is_held());
+    assert!(locks.lock("k").try_acquire().await.unwrap().is_none());
+    assert_eq!(locks.lock("k").wait(ms(20)).acquire().await.unwrap_err().kind(), ErrorKind::TimedOut);
+    let fence = first.fence();
+    first.release().await.unwrap();
+    let second = locks.lock("k").try_acquire().await.unwrap().unwrap();
+    assert!(second.fence() > fence);
+}
+
+#[tokio::test]
+async fn dropping_a_guard_wakes_a_waiter() {
+    let locks = memory().await;
+    let guard = locks.lock("k").acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let locks = locks.clone();
+        async move { locks.lock("k").acquire().await.unwrap().fence() }
+    });
+    while locks.waiters("k") == 0 {
+        tokio::task::yield_now().await;
+    }
+    let fence = guard.fence();
+    drop(guard);
+    assert!(waiter.await.unwrap() > fence);
+}
+
+#[tokio::test]
+async fn keep_alive_outlives_the_ttl_and_without_it_the_guard_is_lost() {
+    let locks = memory().await;
+    let kept = locks.lock("kept").ttl(ms(150)).acquire().await.unwrap();
+    let left = locks.lock("left").ttl(ms(150)).keep_alive(false).acquire().await.unwrap();
+    assert_eq!(left.lost().await, LostReason::Expired);
+    assert!(!left.is_held());
+    tokio::time::sleep(ms(300)).await;
+    assert!(kept.is_held());
+    let error = left.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.overrun().unwrap().by >= ms(290), "{error}");
+    kept.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn max_hold_ends_the_guard() {
+    let locks = memory().await;
+    let guard = locks.lock("k").ttl(ms(150)).max_hold(ms(300)).acquire().await.unwrap();
+    assert_eq!(guard.lost().await, LostReason::MaxHold);
+}
+
+#[tokio::test]
+async fn run_returns_the_value_and_releases_also_after_a_panic() {
+    let locks = memory().await;
+    let request = locks.lock("k");
+    assert_eq!(request.run(async |guard| guard.fence().get()).await.unwrap(), 1);
+    let panicked = tokio::spawn({
+        let request = request.clone();
+        async move { request.run(async |_| panic!("work failed")).await }
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    assert_eq!(request.run_if_free(async |_| 7).await.unwrap(), Some(7));
+    let held = request.acquire().await.unwrap();
+    assert_eq!(request.run_if_free(async |_| 7).await.unwrap(), None);
+    drop(held);
+}
+
+#[tokio::test]
+async fn run_stops_work_when_the_lock_is_taken_away() {
+    let locks = memory().await;
+    let running = tokio::spawn({
+        let locks = locks.clone();
+        async move {
+            locks.lock("k").ttl(ms(150)).run(async |_| std::future::pending::<()>().await).await
+        }
+    });
+    while !locks.is_locked("k").await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    locks.force_release("k", "test").await.unwrap().unwrap();
+    let other = locks.lock("k").acquire().await.unwrap();
+    let error = running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert_eq!(error.overrun().unwrap().live_fence, Some(other.fence()));
+}
+
+#[tokio::test]
+async fn a_wrapped_function_runs_under_its_lock_every_time() {
+    let locks = memory().await;
+    let double = locks.lock("k").wrap(async |_: &tenure::Guard, n: u32| n * 2);
+    assert_eq!(double.call(2).await.unwrap(), 4);
+    assert_eq!(double.call(4).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn a_detached_lease_is_renewed_and_released_by_owner() {
+    let locks = memory().await;
+    let lease = locks.lock("k").acquire().await.unwrap().detach();
+    let wrong = Owner::parse("someone else").unwrap();
+    let error = locks.release("k", &wrong).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongOwner);
+    assert_eq!(locks.renew("k", &lease.owner, ms(60_000)).await.unwrap().fence, lease.fence);
+    locks.release("k", &lease.owner).await.unwrap();
+    let error = locks.release("k", &lease.owner).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn events_tell_the_story_without_owners_or_raw_keys() {
+    let policy = KeyPolicy::hashed("0123456789abcdef").unwrap();
+    let locks = Locks::builder().key_policy(policy).open("memory:").await.unwrap();
+    let events = locks.events();
+    let guard = locks.lock("customer-4711").acquire().await.unwrap();
+    let owner = guard.owner().expose();
+    assert!(locks.lock("customer-4711").try_acquire().await.unwrap().is_none());
+    locks.force_release("customer-4711", "test").await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(!error.to_string().contains("4711"), "{error}");
+    drop(locks);
+    let told: Vec<_> = events.collect().await;
+    assert!(matches!(told[0].kind, EventKind::Granted { .. }), "{told:?}");
+    assert!(matches!(told[1].kind, EventKind::Contended { .. }), "{told:?}");
+    assert!(matches!(told[2].kind, EventKind::Forced { .. }), "{told:?}");
+    let text = format!("{told:?}");
+    assert!(!text.contains("4711") && !text.contains(&owner), "{text}");
+}
+
+#[tokio::test]
+async fn a_process_with_another_secret_is_refused() {
+    let store = Arc::new(tenure::stores::memory::MemoryStore::new(Arc::new(
+        tenure::clock::SystemClock,
+    )));
+    let open = |policy| Locks::builder().key_policy(policy).open_on(store.clone());
+    open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();
+    open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();
+    for other in [KeyPolicy::plain(), KeyPolicy::hashed("fedcba9876543210").unwrap()] {
+        assert_eq!(open(other).await.unwrap_err().kind(), ErrorKind::Mismatch);
+    }
+}
+
+#[tokio::test]
+async fn listing_pages_through_all_keys_in_order() {
+    let locks = memory().await;
+    let mut guards = Vec::new();
+    for n in 0..600 {
+        guards.push(locks.lock(&format!("job/{n:04}")).acquire().await.unwrap());
+    }
+    guards.push(locks.lock("other").acquire().await.unwrap());
+    let keys: Vec<_> =
+        locks.list("job/").map(|status| status.unwrap().key.to_string()).collect().await;
+    let expected: Vec<_> = (0..600).map(|n| format!("job/{n:04}")).collect();
+    assert_eq!(keys, expected);
+}
