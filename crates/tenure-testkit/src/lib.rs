@@ -1,0 +1,18 @@
+//! What holds every store of [`tenure`] to its promise, for its authors and for everyone else's.
+//!
+//! | part | what it is for |
+//! |---|---|
+//! | [`conformance`] | the cases that every store must pass, gated by what it says it can do |
+//! | [`faults`] | lost replies, delays, hangs and duplicates, as a store around a store |
+//! | [`fake`] | locks for your own tests that can be lost, paused and skewed on command |
+//! | [`sim`] | the real engine under a seeded simulation of network, crashes, pauses and clocks |
+//! | [`mutants`] | stores with known bugs, to prove that the suite finds them |
+//! | [`role`] | helper processes that tests start, stop and kill |
+
+pub mod conformance;
+pub mod fake;
+pub mod faults;
+pub mod mutants;
+pub mod role;
+// pub mod sim;
+pub mod wait;

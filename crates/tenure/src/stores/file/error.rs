@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::ErrorCode;
-use rusqlite::ffi::SQLITE_READONLY_DBMOVED;
+use rusqlite::ffi;
 use rustix::fs::Access;
 
 use crate::error::{Error, ErrorKind};
@@ -87,7 +87,7 @@ pub(super) fn explain(error: rusqlite::Error, path: &Path) -> Error {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             return damaged(path.to_string()).caused_by(error);
         }
-        Some(ErrorCode::ReadOnly) if extended(&error) == SQLITE_READONLY_DBMOVED => {
+        Some(ErrorCode::ReadOnly) if extended(&error) == ffi::SQLITE_READONLY_DBMOVED => {
             return replaced(path.to_string());
         }
         Some(
@@ -200,7 +200,6 @@ fn cannot_open(error: rusqlite::Error, path: String) -> Error {
 mod tests {
     use super::*;
     use crate::Retry;
-    use rusqlite::ffi;
 
     fn native(code: i32) -> rusqlite::Error {
         rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)

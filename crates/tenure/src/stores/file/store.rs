@@ -74,6 +74,11 @@ impl FileStore {
         Ok(Self { info, place, hub, jobs, bell: Mutex::default() })
     }
 
+    #[cfg(test)]
+    pub(super) fn place(&self) -> &Arc<Place> {
+        &self.place
+    }
+
     async fn ask<Q: Question>(&self, question: Q) -> Result<Q::Answer> {
         let (job, answer) = Ask::new(question);
         if self.jobs.send(job).is_err() {

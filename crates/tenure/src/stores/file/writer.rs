@@ -7,9 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::batch::Batch;
 use super::boot::Boot;
-use super::error::{
-    damaged, explain, explain_commit, replaced, replaced_after_commit, taints_connection,
-};
+use super::error::{explain, explain_commit, replaced, replaced_after_commit, taints_connection};
 use super::job::{Job, Kind};
 use super::place::{Place, Stamp};
 use super::rows::Rows;
@@ -76,11 +74,21 @@ impl Writer {
     }
 
     /// The jobs that wait, at least one; `None` when there will be no more.
-    fn gather(&self) -> Option<Vec<Box<dyn Job>>> {
+    fn gather(&mut self) -> Option<Vec<Box<dyn Job>>> {
         let first = self.jobs.recv().ok()?;
-        let mut jobs = Vec::with_capacity(16);
+        let mut jobs = Vec::with_capacity(self.usual.clamp(1, BATCH_MAX));
         jobs.push(first);
-        jobs.extend(self.jobs.try_iter().take(BATCH_MAX - 1));
+        loop {
+            let before = jobs.len();
+            jobs.extend(self.jobs.try_iter().take(BATCH_MAX - before));
+            // Callers that were answered together ask again together, but not in one instant: the
+            // first must not be alone in a sync that the others then wait for.
+            if jobs.len() >= self.usual || (jobs.len() == before && before > 1) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        self.usual = jobs.len();
         jobs.retain(|job| !job.is_abandoned());
         Some(jobs)
     }
@@ -128,7 +136,7 @@ impl Writer {
         let (reads, writes): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.kind() == Kind::Read);
         if !reads.is_empty() && self.read(rows, reads) == Connection::Replace {
-            refuse(writes, &Error::unavailable("the store lost its file; try again"));
+            refuse(writes, &Error::unavailable("the store reconnects to its file; try again"));
             return Connection::Replace;
         }
         if writes.is_empty() { Connection::Keep } else { self.write(rows, writes) }
@@ -309,3 +317,7 @@ fn now() -> Now {
     let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(i64::MAX as u64));
     Now { at: SystemClock.now(), wall }
 }
+
+#[cfg(test)]
+#[path = "tests/writer.rs"]
+mod tests;

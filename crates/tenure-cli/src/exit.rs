@@ -1,0 +1,123 @@
+//! The exit codes: one place for their numbers and what they mean.
+
+use std::process::{ExitCode, ExitStatus};
+
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
+use tenure::{Error, ErrorKind, Operation};
+
+/// How `tenure` ends. The numbers are those of `sysexits.h` and of a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The command ended by itself: its own code.
+    Command(u8),
+    /// The command was killed by this signal, or `tenure` was told to end while it waited: 128 and
+    /// the signal's number.
+    Signal(u8),
+    /// 64: the command line is wrong.
+    Usage,
+    /// 69: the store cannot be used: unavailable, damaged, denied or unsuitable.
+    Store,
+    /// 70: a fault of `tenure` itself or of the system below it.
+    Internal,
+    /// 75: the lock was not acquired: held by another, or the wait was over. The command was not
+    /// run.
+    NotAcquired,
+    /// 76: the lock was lost while the command ran, and the command was stopped.
+    Lost,
+    /// 126: the command cannot be executed.
+    NotExecutable,
+    /// 127: the command was not found.
+    NotFound,
+}
+
+impl Exit {
+    /// All went well.
+    pub(crate) const SUCCESS: Self = Self::Command(0);
+
+    /// The code that the operating system gets.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Command(code) => code,
+            Self::Signal(number) => number.saturating_add(128),
+            Self::Usage => 64,
+            Self::Store => 69,
+            Self::Internal => 70,
+            Self::NotAcquired => 75,
+            Self::Lost => 76,
+            Self::NotExecutable => 126,
+            Self::NotFound => 127,
+        }
+    }
+
+    /// As the command ended, so does `tenure`.
+    pub(crate) fn of_command(status: ExitStatus) -> Self {
+        let small = |number: i32| u8::try_from(number).ok();
+        match (status.code().and_then(small), status.signal().and_then(small)) {
+            (Some(code), _) => Self::Command(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::Internal,
+        }
+    }
+
+    /// `tenure` was told to end by this signal before the command ran.
+    pub(crate) fn of_signal(signal: Signal) -> Self {
+        u8::try_from(signal.as_raw()).map_or(Self::Internal, Self::Signal)
+    }
+
+    /// What an error of the library comes to.
+    pub(crate) fn of_error(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Held | ErrorKind::TimedOut => Self::NotAcquired,
+            ErrorKind::Lost => Self::Lost,
+            ErrorKind::Unavailable
+            | ErrorKind::Unknown
+            | ErrorKind::Unsupported
+            | ErrorKind::Denied
+            | ErrorKind::Mismatch
+            | ErrorKind::Damaged => Self::Store,
+            // Key, namespace and ttl were checked with the command line: what is still wrong when
+            // the store is opened is the place of the store.
+            ErrorKind::Invalid if error.operation() == Some(Operation::Open) => Self::Store,
+            ErrorKind::Invalid => Self::Usage,
+            _ => Self::Internal,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_s_end_is_ours() {
+        // As wait(2) gives them: the code in the second byte, the signal in the first.
+        assert_eq!(Exit::of_command(ExitStatus::from_raw(3 << 8)).code(), 3);
+        assert_eq!(Exit::of_command(ExitStatus::from_raw(255 << 8)).code(), 255);
+        assert_eq!(Exit::of_command(ExitStatus::from_raw(9)).code(), 137);
+        assert_eq!(Exit::of_signal(Signal::INT).code(), 130);
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_opened_is_no_usage_error() {
+        let error = Error::invalid("no such folder");
+        assert_eq!(Exit::of_error(&error), Exit::Usage);
+        assert_eq!(Exit::of_error(&error.during(Operation::Open)), Exit::Store);
+    }
+
+    #[test]
+    fn held_is_never_confused_with_down() {
+        let exit = |kind| Exit::of_error(&Error::new(kind, "x"));
+        assert_eq!(exit(ErrorKind::Held), Exit::NotAcquired);
+        assert_eq!(exit(ErrorKind::TimedOut), Exit::NotAcquired);
+        assert_eq!(exit(ErrorKind::Unavailable), Exit::Store);
+        assert_eq!(exit(ErrorKind::Unknown), Exit::Store);
+        assert_eq!(exit(ErrorKind::Lost), Exit::Lost);
+    }
+}

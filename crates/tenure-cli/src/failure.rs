@@ -1,0 +1,52 @@
+//! Why `tenure` could not do what it was asked to: an exit code, a sentence, and what to do next.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use tenure::error::Chain;
+
+use crate::exit::Exit;
+
+/// What went wrong, for a person and for the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    text: String,
+    advice: Option<&'static str>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, text: impl Into<String>) -> Self {
+        Self { exit, text: text.into(), advice: None }
+    }
+
+    /// `text` and the causes of `error` behind it.
+    pub(crate) fn caused(exit: Exit, text: &str, error: &(dyn StdError + 'static)) -> Self {
+        Self::new(exit, format!("{text}: {}", Chain(error)))
+    }
+
+    /// An error of the library, with its exit code.
+    pub(crate) fn of_error(error: &tenure::Error) -> Self {
+        Self::new(Exit::of_error(error), Chain(error).to_string())
+    }
+
+    /// This failure, with what to do about it.
+    pub(crate) fn advise(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}

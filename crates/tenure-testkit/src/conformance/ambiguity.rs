@@ -1,0 +1,204 @@
+//! What the store did not answer is found out, adopted or undone; down is never held.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tenure::{ErrorKind, Locks, LostReason, Operation, Retry};
+
+use super::{Subject, group, ms};
+use crate::faults::Fault;
+use crate::wait::{bounded, sleep, until};
+
+group!("ambiguity":
+    a_lost_reply_to_acquire_is_adopted,
+    a_lost_reply_that_cannot_be_read_back_is_undone,
+    a_write_that_lands_late_is_undone,
+    a_waiter_goes_on_after_a_lost_reply,
+    a_dropped_acquire_is_undone,
+    an_acquire_that_hangs_ends_with_its_wait_and_is_undone,
+    a_repeated_acquire_is_one_grant,
+    a_lost_reply_to_release_leaves_the_key_free,
+    a_lost_reply_to_renew_costs_nothing,
+    a_renewal_that_hangs_costs_nothing,
+    renewals_that_fail_are_told_in_time,
+    renewals_that_hang_are_told_in_time,
+    a_store_that_is_down_is_not_a_held_key,
+    a_failed_read_is_not_a_free_key,
+);
+
+const TTL: Duration = ms(400);
+/// Far longer than undoing takes, and far shorter than the usual ttl of 30 s.
+const SOON: Duration = ms(8000);
+
+async fn becomes_free(locks: &Locks) -> Result<()> {
+    until("the key to be free again", SOON, || async { Ok(!locks.is_locked("k").await?) }).await
+}
+
+async fn a_lost_reply_to_acquire_is_adopted(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    for fault in [Fault::ErrorAfter, Fault::HangAfter] {
+        faults.next(Operation::Acquire, fault);
+        let guard = locks.lock("k").try_acquire().await?.context("taken for another's lock")?;
+        let seen = subject.locks().await?.status("k").await?.context("not held")?;
+        ensure!(seen.fence == guard.fence() && guard.is_held(), "{seen:?}");
+        guard.release().await?;
+        locks.flush().await;
+    }
+    ensure!(faults.struck(Operation::Acquire) == 2, "no fault struck");
+    Ok(())
+}
+
+async fn a_lost_reply_that_cannot_be_read_back_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    faults.next(Operation::Inspect, Fault::ErrorBefore);
+    let error = locks.lock("k").try_acquire().await.err().context("granted without a word")?;
+    ensure!(error.kind() == ErrorKind::Unknown && error.retry() == Retry::Unknown, "{error}");
+    becomes_free(&subject.locks().await?).await
+}
+
+async fn a_write_that_lands_late_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let other = subject.locks().await?;
+    faults.next(Operation::Acquire, Fault::Late(ms(500)));
+    let error = locks.lock("k").try_acquire().await.err().context("granted without a word")?;
+    ensure!(error.kind() == ErrorKind::Unknown, "{error}");
+    until("the late write to land", SOON, || async { Ok(other.is_locked("k").await?) })
+        .await
+        .or_else(|error| if other_saw_it(&faults) { Ok(()) } else { Err(error) })?;
+    becomes_free(&other).await
+}
+
+/// The late write may have been undone between two looks.
+fn other_saw_it(faults: &crate::faults::Faults) -> bool {
+    faults.calls(Operation::Release) > 0
+}
+
+async fn a_waiter_goes_on_after_a_lost_reply(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    faults.next(Operation::Inspect, Fault::ErrorBefore);
+    let guard = locks.lock("k").wait(SOON).acquire().await?;
+    ensure!(guard.is_held(), "granted, but not believed");
+    guard.release().await?;
+    becomes_free(&subject.locks().await?).await
+}
+
+async fn a_dropped_acquire_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::Delay(ms(200)));
+    let request = locks.lock("k");
+    let given_up = bounded("nothing", ms(50), request.acquire()).await;
+    ensure!(given_up.is_err(), "granted too soon to be dropped");
+    sleep(ms(300)).await;
+    bounded("what was dropped to be given back", SOON, locks.flush()).await?;
+    becomes_free(&subject.locks().await?).await
+}
+
+async fn an_acquire_that_hangs_ends_with_its_wait_and_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::HangAfter);
+    faults.always(Operation::Inspect, Fault::ErrorBefore);
+    let request = locks.lock("k").wait(ms(300));
+    let outcome = bounded("the wait to end", ms(1500), request.acquire()).await?;
+    let error = outcome.err().context("granted without a word")?;
+    ensure!(error.retry() != Retry::Never && error.kind() != ErrorKind::TimedOut, "{error}");
+    faults.heal();
+    becomes_free(&subject.locks().await?).await
+}
+
+async fn a_repeated_acquire_is_one_grant(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::Duplicate);
+    let guard = locks.lock("k").acquire().await?;
+    let seen = subject.locks().await?.status("k").await?.context("not held")?;
+    ensure!(seen.fence == guard.fence(), "two grants: {seen:?} and {guard:?}");
+    guard.release().await?;
+    becomes_free(&subject.locks().await?).await
+}
+
+async fn a_lost_reply_to_release_leaves_the_key_free(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    for fault in [Fault::ErrorAfter, Fault::ErrorBefore, Fault::Late(ms(200))] {
+        let guard = locks.lock("k").wait(SOON).acquire().await?;
+        faults.next(Operation::Release, fault);
+        let error = guard.release().await.err().context("released without a word")?;
+        ensure!(error.retry() != Retry::Never, "{error}");
+        becomes_free(&subject.locks().await?).await?;
+        bounded("the cleanup to end", SOON, locks.flush()).await?;
+    }
+    Ok(())
+}
+
+async fn a_lost_reply_to_renew_costs_nothing(subject: Subject) -> Result<()> {
+    survives_renewal_faults(subject, Fault::ErrorAfter).await
+}
+
+async fn a_renewal_that_hangs_costs_nothing(subject: Subject) -> Result<()> {
+    survives_renewal_faults(subject, Fault::Hang).await
+}
+
+async fn survives_renewal_faults(subject: Subject, fault: Fault) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let ttl = ms(900);
+    let guard = locks.lock("k").ttl(ttl).acquire().await?;
+    faults.next(Operation::Renew, fault);
+    sleep(ttl * 2).await;
+    ensure!(faults.struck(Operation::Renew) == 1, "no renewal was struck");
+    ensure!(guard.is_held(), "one bad renewal cost the lock");
+    guard.release().await?;
+    Ok(())
+}
+
+async fn renewals_that_fail_are_told_in_time(subject: Subject) -> Result<()> {
+    loss_is_told(subject, Fault::ErrorBefore).await
+}
+
+async fn renewals_that_hang_are_told_in_time(subject: Subject) -> Result<()> {
+    loss_is_told(subject, Fault::Hang).await
+}
+
+async fn loss_is_told(subject: Subject, fault: Fault) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let other = subject.locks().await?;
+    faults.always(Operation::Renew, fault);
+    let guard = locks.lock("k").ttl(TTL).acquire().await?;
+    let next = other.lock("k").wait(TTL * 10);
+    tokio::select! {
+        biased;
+        reason = guard.lost() => ensure!(reason == LostReason::Expired, "{reason:?}"),
+        second = next.acquire() => {
+            let _second = second?;
+            bail!("granted to another before the holder was told");
+        }
+    }
+    ensure!(!guard.is_held(), "told, and still believes");
+    let second = next.acquire().await?;
+    ensure!(second.fence() > guard.fence() && !guard.is_held(), "two believe");
+    Ok(())
+}
+
+async fn a_store_that_is_down_is_not_a_held_key(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.always(Operation::Acquire, Fault::ErrorBefore);
+    let tried = locks.lock("k").try_acquire().await.err().context("a store that is down granted")?;
+    ensure!(tried.kind() == ErrorKind::Unavailable, "{tried}");
+    let waited = locks.lock("k").wait(ms(200)).acquire().await.err().context("granted")?;
+    ensure!(waited.kind() == ErrorKind::Unavailable, "down was called held: {waited}");
+    let mut entered = false;
+    let ran = locks.lock("k").wait(ms(100)).run(async |_| entered = true).await;
+    ensure!(ran.is_err() && !entered, "the work ran without the lock");
+    faults.heal();
+    locks.lock("k").acquire().await?.release().await?;
+    Ok(())
+}
+
+async fn a_failed_read_is_not_a_free_key(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let guard = locks.lock("k").acquire().await?;
+    faults.always(Operation::Inspect, Fault::ErrorBefore);
+    ensure!(locks.is_locked("k").await.is_err(), "an error became an answer");
+    ensure!(locks.lock("k").try_acquire().await?.is_none(), "granted twice");
+    ensure!(guard.is_held(), "a failed read cost the lock");
+    Ok(())
+}

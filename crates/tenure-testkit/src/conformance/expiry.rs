@@ -1,0 +1,59 @@
+//! A lease ends with its ttl, and not before.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure::clock::{Clock, SystemClock};
+use tenure::{Guard, LostReason};
+
+use super::{Subject, group, ms};
+use crate::wait::{bounded, until};
+
+group!("expiry":
+    a_lease_ends_with_its_ttl_and_not_before,
+    belief_ends_before_the_key_is_granted_again,
+    an_expired_lease_is_gone_from_status_and_list,
+);
+
+const TTL: Duration = ms(400);
+
+async fn short_lived(subject: &Subject) -> Result<Guard> {
+    let locks = subject.locks().await?;
+    Ok(locks.lock("k").ttl(TTL).keep_alive(false).acquire().await?)
+}
+
+async fn a_lease_ends_with_its_ttl_and_not_before(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let before = SystemClock.now();
+    std::mem::forget(short_lived(&subject).await?);
+    let second = locks.lock("k").wait(TTL * 10).acquire().await?;
+    let after = SystemClock.now().since(before);
+    ensure!(after >= TTL, "granted again after {after:?}, before the ttl of {TTL:?}");
+    ensure!(second.is_held());
+    Ok(())
+}
+
+async fn belief_ends_before_the_key_is_granted_again(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let first = short_lived(&subject).await?;
+    ensure!(first.is_held() && first.remaining() < TTL, "belief as long as the ttl");
+    let second = locks.lock("k").wait(TTL * 10).acquire().await?;
+    ensure!(!first.is_held(), "two believe at once");
+    let reason = bounded("the first to be told", ms(100), first.lost()).await?;
+    ensure!(reason == LostReason::Expired, "{reason:?}");
+    let error = first.release().await.err().context("released a lost lock")?;
+    let overrun = error.overrun().context("no overrun told")?;
+    ensure!(overrun.live_fence == Some(second.fence()), "{overrun:?}");
+    Ok(())
+}
+
+async fn an_expired_lease_is_gone_from_status_and_list(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    std::mem::forget(short_lived(&subject).await?);
+    until("the lease to end", TTL * 10, || async { Ok(!locks.is_locked("k").await?) }).await?;
+    if subject.capabilities().await?.lists {
+        let listed: Vec<_> = futures_util::StreamExt::collect(locks.list("")).await;
+        ensure!(listed.is_empty(), "{listed:?}");
+    }
+    Ok(())
+}

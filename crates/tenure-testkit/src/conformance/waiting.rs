@@ -1,0 +1,177 @@
+//! Waiters are woken, in order, in time, and leave nothing behind.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure::clock::{Clock, SystemClock};
+use tenure::{ErrorKind, Guard, Locks, Operation};
+use tokio::task::JoinHandle;
+
+use super::subject::{never_looks, quick};
+use super::{Subject, group, ms};
+use crate::wait::{bounded, until};
+
+group!("waiting":
+    a_release_wakes_without_a_look,
+    a_forced_release_wakes_without_a_look,
+    the_end_of_a_lease_wakes_without_a_notification,
+    the_wait_ends_in_time,
+    a_waiter_that_leaves_leaves_nothing_behind,
+    first_come_first_served_within_a_process,
+    a_hundred_waiters_are_all_served,
+    a_waiter_sees_who_holds_the_key,
+);
+
+/// Longer than a hand-off takes, and far shorter than the hour until the next look.
+const SOON: Duration = ms(5000);
+
+fn waiter(locks: &Locks) -> JoinHandle<tenure::Result<Guard>> {
+    let request = locks.lock("k").wait(ms(50_000));
+    tokio::spawn(async move { request.acquire().await })
+}
+
+async fn waiting(locks: &Locks, count: usize) -> Result<()> {
+    until("the waiters to stand in line", SOON, || async { Ok(locks.waiters("k") == count) }).await
+}
+
+async fn a_release_wakes_without_a_look(subject: Subject) -> Result<()> {
+    woken_by(subject, async |_, guard| Ok(guard.release().await?)).await
+}
+
+async fn a_forced_release_wakes_without_a_look(subject: Subject) -> Result<()> {
+    woken_by(subject, async |locks, _| {
+        locks.force_release("k", "conformance").await?;
+        Ok(())
+    })
+    .await
+}
+
+async fn woken_by(
+    subject: Subject,
+    free: impl AsyncFnOnce(Locks, Guard) -> Result<()>,
+) -> Result<()> {
+    let holder = subject.locks().await?;
+    let builder = if subject.capabilities().await?.wakes { never_looks() } else { quick() };
+    let (locks, calls) = subject.faulty_with(builder).await?;
+    let guard = holder.lock("k").acquire().await?;
+    let fence = guard.fence();
+    let waiter = waiter(&locks);
+    // It asks, subscribes, asks again, and then waits to be woken.
+    until("the waiter to wait", SOON, || async { Ok(calls.calls(Operation::Acquire) >= 2) })
+        .await?;
+    free(holder, guard).await?;
+    let woken = bounded("the waiter to be woken", SOON, waiter).await???;
+    ensure!(woken.fence() > fence, "the fence did not grow");
+    Ok(())
+}
+
+async fn the_end_of_a_lease_wakes_without_a_notification(subject: Subject) -> Result<()> {
+    let (holder, locks) = (subject.locks().await?, subject.locks_with(never_looks()).await?);
+    let dead = holder.lock("k").ttl(ms(500)).keep_alive(false).acquire().await?;
+    let woken = bounded("the lease to end", SOON, waiter(&locks)).await???;
+    ensure!(woken.fence() > dead.fence() && !dead.is_held());
+    Ok(())
+}
+
+async fn the_wait_ends_in_time(subject: Subject) -> Result<()> {
+    let (locks, other) = (subject.locks().await?, subject.locks_with(never_looks()).await?);
+    let _held = locks.lock("k").acquire().await?;
+    for wait in [ms(0), ms(300)] {
+        let before = SystemClock.now();
+        let error = other.lock("k").wait(wait).acquire().await.err().context("granted twice")?;
+        let took = SystemClock.now().since(before);
+        let kind = if wait.is_zero() { ErrorKind::Held } else { ErrorKind::TimedOut };
+        ensure!(error.kind() == kind, "{error}");
+        ensure!(took >= wait && took < wait + ms(2000), "waited {took:?} instead of {wait:?}");
+    }
+    ensure!(other.waiters("k") == 0, "one still stands in line");
+    Ok(())
+}
+
+async fn a_waiter_that_leaves_leaves_nothing_behind(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let guard = locks.lock("k").acquire().await?;
+    let waiters: Vec<_> = (0..3).map(|_| waiter(&locks)).collect();
+    waiting(&locks, 3).await?;
+    for waiter in &waiters {
+        waiter.abort();
+    }
+    until("the line to be empty", SOON, || async { Ok(locks.waiters("k") == 0) }).await?;
+    guard.release().await?;
+    locks.flush().await;
+    let next = locks.lock("k").try_acquire().await?;
+    ensure!(next.is_some(), "one that left still holds the key");
+    Ok(())
+}
+
+async fn first_come_first_served_within_a_process(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let guard = locks.lock("k").acquire().await?;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for n in 0..10 {
+        let (locks, order) = (locks.clone(), Arc::clone(&order));
+        until("the one before to stand in line", SOON, || async { Ok(locks.waiters("k") == n) })
+            .await?;
+        let request = locks.lock("k");
+        tasks.push(tokio::spawn(async move {
+            let guard = request.acquire().await?;
+            if let Ok(mut order) = order.lock() {
+                order.push(n);
+            }
+            guard.release().await
+        }));
+    }
+    waiting(&locks, 10).await?;
+    guard.release().await?;
+    for task in tasks {
+        bounded("its turn to come", SOON, task).await???;
+    }
+    let order = order.lock().map(|order| order.clone()).unwrap_or_default();
+    ensure!(order == (0..10).collect::<Vec<_>>(), "served in the order {order:?}");
+    Ok(())
+}
+
+async fn a_hundred_waiters_are_all_served(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let inside = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let (request, inside) = (locks.lock("k"), Arc::clone(&inside));
+            tokio::spawn(async move {
+                let guard = request.acquire().await?;
+                ensure!(inside.fetch_add(1, Ordering::SeqCst) == 0, "two at once");
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await?;
+                Ok(())
+            })
+        })
+        .collect();
+    for task in tasks {
+        bounded("every waiter to be served", ms(30_000), task).await???;
+    }
+    Ok(())
+}
+
+async fn a_waiter_sees_who_holds_the_key(subject: Subject) -> Result<()> {
+    let locks = subject.locks().await?;
+    let guard = locks.lock("k").holder("night shift").acquire().await?;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let request = locks.lock("k").wait(ms(200)).on_wait({
+        let seen = Arc::clone(&seen);
+        move |waiting| {
+            if let Ok(mut seen) = seen.lock() {
+                seen.push(waiting.clone());
+            }
+        }
+    });
+    ensure!(request.acquire().await.is_err(), "granted twice");
+    let seen = seen.lock().map(|seen| seen.clone()).unwrap_or_default();
+    let held_by = seen.first().and_then(|waiting| waiting.held_by.clone()).context("not shown")?;
+    ensure!(held_by.fence == guard.fence(), "{held_by:?}");
+    ensure!(held_by.holder.as_str().ends_with("night shift"), "{held_by:?}");
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Stores with known bugs, to prove that the suite finds them.
+//!
+//! Bugs of the client are switched on in the engine ([`tenure::planted`]); those of a store are
+//! wrappers here.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tenure::claim::{
+    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+};
+use tenure::planted::Bug;
+use tenure::store::StoreInfo;
+use tenure::watch::Watch;
+use tenure::{ErrorKind, Fence, Key, Lease, Result, Status, Store};
+
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Runs `work` with a client bug switched on in every conformance case that it starts.
+pub fn with_planted<T>(bug: Bug, work: impl FnOnce() -> T) -> T {
+    PLANTED.set(Some(bug));
+    let outcome = work();
+    PLANTED.set(None);
+    outcome
+}
+
+pub(crate) fn planted() -> Option<Bug> {
+    PLANTED.get()
+}
+
+/// A bug of a store that was seen in the wild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreBug {
+    /// A lease ends early, by a clock that another one stepped.
+    ExpiresEarly,
+    /// A renewal writes the lease back whether it stands or not.
+    RenewRevives,
+    /// A release takes away whatever stands on the key.
+    ReleaseTakesAny,
+    /// A claim is granted without a look at what stands.
+    IgnoresCondition,
+    /// A passing failure is reported as "held by another".
+    FailureIsHeld,
+    /// A release wakes no one.
+    NoWakeUp,
+    /// The fence starts again after every release.
+    FenceRestarts,
+    /// The same owner's repeated request is refused.
+    NotIdempotent,
+}
+
+/// A store with one bug.
+#[derive(Debug)]
+pub struct Mutant {
+    inner: Arc<dyn Store>,
+    bug: StoreBug,
+    restarted: AtomicU64,
+}
+
+impl Mutant {
+    /// `inner` with `bug`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Store>, bug: StoreBug) -> Self {
+        Self { inner, bug, restarted: AtomicU64::new(0) }
+    }
+
+    async fn take_anyway(&self, claim: &Claim) -> Result<Attempt> {
+        self.inner.force_release(&claim.key).await?;
+        self.inner.try_acquire(claim).await
+    }
+
+    fn renumber(&self, attempt: Attempt) -> Attempt {
+        match attempt {
+            Attempt::Granted(lease) => {
+                let since = lease.fence.get() - self.restarted.load(Ordering::SeqCst);
+                Attempt::Granted(Lease { fence: Fence::new(since), ..lease })
+            }
+            Attempt::Held(status) => Attempt::Held(status),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Mutant {
+    fn info(&self) -> &StoreInfo {
+        self.inner.info()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        match self.bug {
+            StoreBug::ExpiresEarly => {
+                let short = Claim { ttl: claim.ttl.mul_f64(0.7), ..claim.clone() };
+                match self.inner.try_acquire(&short).await? {
+                    Attempt::Granted(lease) => Ok(Attempt::Granted(Lease {
+                        ttl: claim.ttl,
+                        remaining: claim.ttl,
+                        ..lease
+                    })),
+                    held => Ok(held),
+                }
+            }
+            StoreBug::IgnoresCondition => self.take_anyway(claim).await,
+            StoreBug::FailureIsHeld => match self.inner.try_acquire(claim).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    Ok(Attempt::Held(nobody(claim)))
+                }
+                answer => answer,
+            },
+            StoreBug::FenceRestarts => Ok(self.renumber(self.inner.try_acquire(claim).await?)),
+            StoreBug::NotIdempotent => {
+                let strict = Claim { reentry: Reentry::Refuse, ..claim.clone() };
+                self.inner.try_acquire(&strict).await
+            }
+            StoreBug::RenewRevives | StoreBug::ReleaseTakesAny | StoreBug::NoWakeUp => {
+                self.inner.try_acquire(claim).await
+            }
+        }
+    }
+
+    async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
+        let answer = self.inner.renew(renewal).await?;
+        if self.bug == StoreBug::RenewRevives && answer == Renewed::Lost(None) {
+            let Grant { key, owner, .. } = renewal.grant.clone();
+            let holder = tenure::Holder::this_process();
+            let claim = Claim { key, owner, ttl: renewal.ttl, holder, reentry: Reentry::Adopt };
+            if let Attempt::Granted(lease) = self.inner.try_acquire(&claim).await? {
+                return Ok(Renewed::Renewed(lease));
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn release(&self, grant: &Grant) -> Result<Released> {
+        let answer = match self.bug {
+            StoreBug::ReleaseTakesAny => match self.inner.force_release(&grant.key).await? {
+                Some(status) => Released::Released(status),
+                None => Released::NotHeld(None),
+            },
+            StoreBug::FenceRestarts => {
+                self.inner.release(&Grant { fence: None, ..grant.clone() }).await?
+            }
+            _ => self.inner.release(grant).await?,
+        };
+        if let Released::Released(status) = &answer {
+            self.restarted.store(status.fence.get(), Ordering::SeqCst);
+        }
+        Ok(answer)
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+        self.inner.force_release(key).await
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
+        self.inner.inspect(key).await
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page> {
+        self.inner.list(query).await
+    }
+
+    async fn watch(&self, key: &Key) -> Result<Watch> {
+        match self.bug {
+            StoreBug::NoWakeUp => Ok(Watch::never()),
+            _ => self.inner.watch(key).await,
+        }
+    }
+
+    async fn agree(&self, pledge: &Pledge) -> Result<String> {
+        self.inner.agree(pledge).await
+    }
+}
+
+fn nobody(claim: &Claim) -> Status {
+    Status {
+        key: claim.key.clone(),
+        fence: Fence::new(0),
+        ttl: claim.ttl,
+        holder: claim.holder.clone(),
+        granted_at: std::time::SystemTime::UNIX_EPOCH,
+        remaining: Duration::ZERO,
+    }
+}

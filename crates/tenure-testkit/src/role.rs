@@ -1,0 +1,221 @@
+//! Helper processes: a test starts its own program again in another role, talks to it over its
+//! output, and may stop or kill it.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tenure::clock::{Clock, SystemClock};
+use tenure::{Guard, Locks};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::wait::bounded;
+
+const VARIABLE: &str = "TENURE_TESTKIT_ROLE";
+const LINE_MAX: Duration = Duration::from_secs(20);
+
+/// What a helper process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Holds one key, kept alive, until it is killed. Says `held FENCE`.
+    Hold {
+        /// The store.
+        url: String,
+        /// What to hold.
+        key: String,
+        /// The ttl of the lease.
+        ttl: Duration,
+    },
+    /// Acquires and releases keys of its own as fast as it can. Says `granted KEY FENCE` after
+    /// each grant and `releasing KEY FENCE` before each release.
+    Load {
+        /// The store.
+        url: String,
+        /// What its keys begin with.
+        prefix: String,
+    },
+    /// Acquires one key again and again and asks its guard whether it holds, all the time. Says
+    /// `held FENCE` after a grant, and `believed FENCE UNTIL` with the last moment (on the boot
+    /// clock, which all processes of a machine share) of each belief when it ends.
+    Believe {
+        /// The store.
+        url: String,
+        /// What to hold.
+        key: String,
+        /// The ttl of the lease.
+        ttl: Duration,
+    },
+}
+
+impl Role {
+    fn encode(&self) -> String {
+        match self {
+            Self::Hold { url, key, ttl } => format!("hold\n{url}\n{key}\n{}", ttl.as_millis()),
+            Self::Load { url, prefix } => format!("load\n{url}\n{prefix}\n0"),
+            Self::Believe { url, key, ttl } => {
+                format!("believe\n{url}\n{key}\n{}", ttl.as_millis())
+            }
+        }
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let mut parts = text.split('\n').map(str::to_owned);
+        let (name, url, key) = (parts.next()?, parts.next()?, parts.next()?);
+        let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
+        match name.as_str() {
+            "hold" => Some(Self::Hold { url, key, ttl }),
+            "load" => Some(Self::Load { url, prefix: key }),
+            "believe" => Some(Self::Believe { url, key, ttl }),
+            _ => None,
+        }
+    }
+
+    async fn play(self) -> Result<()> {
+        match self {
+            Self::Hold { url, key, ttl } => hold(&url, &key, ttl).await,
+            Self::Load { url, prefix } => load(&url, &prefix).await,
+            Self::Believe { url, key, ttl } => believe(&url, &key, ttl).await,
+        }
+    }
+}
+
+/// Plays the role that the environment names, and then ends the process; otherwise returns. To be
+/// called first in the `main` of a test that starts helpers.
+pub fn run_if_asked() {
+    let Ok(text) = std::env::var(VARIABLE) else { return };
+    let outcome = Role::decode(&text).context("no such role").and_then(|role| {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(role.play())
+    });
+    if let Err(error) = outcome {
+        say(&format!("failed {error:#}"));
+        std::process::exit(1);
+    }
+    std::process::exit(0);
+}
+
+/// One line to whoever started this process. Nobody left to read it: nothing left to do.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(2);
+    }
+}
+
+async fn hold(url: &str, key: &str, ttl: Duration) -> Result<()> {
+    let locks = Locks::open(url).await?;
+    let guard = locks.lock(key).ttl(ttl).acquire().await?;
+    say(&format!("held {}", guard.fence()));
+    let reason = guard.lost().await;
+    bail!("lost: {reason:?}");
+}
+
+async fn load(url: &str, prefix: &str) -> Result<()> {
+    let locks = Locks::open(url).await?;
+    for n in 0_u64.. {
+        let key = format!("{prefix}{}", n % 7);
+        let Some(guard) = locks.lock(&key).ttl(Duration::from_secs(60)).try_acquire().await? else {
+            continue;
+        };
+        let fence = guard.fence();
+        say(&format!("granted {key} {fence}"));
+        if n % 5 != 0 {
+            say(&format!("releasing {key} {fence}"));
+            guard.release().await?;
+        } else {
+            say(&format!("releasing {key} {fence}"));
+            drop(guard);
+        }
+    }
+    Ok(())
+}
+
+async fn believe(url: &str, key: &str, ttl: Duration) -> Result<()> {
+    let locks = Locks::open(url).await?;
+    loop {
+        let guard = locks.lock(key).ttl(ttl).acquire().await?;
+        say(&format!("held {}", guard.fence()));
+        let fence = guard.fence();
+        let until = tokio::task::spawn_blocking(move || last_belief(&guard)).await?;
+        say(&format!("believed {fence} {until}"));
+    }
+}
+
+/// Asks the guard in a tight loop on a thread of its own, and returns the latest moment at which
+/// the question was put and the answer was yes.
+fn last_belief(guard: &Guard) -> u64 {
+    let mut last = 0;
+    loop {
+        let asked = SystemClock.now();
+        if !guard.is_held() {
+            return last;
+        }
+        last = asked.as_nanos();
+    }
+}
+
+/// A running helper. Dropping it kills it.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Starts this program again in `role`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(role: &Role) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .env(VARIABLE, role.encode())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("the helper did not start")?;
+        let out = child.stdout.take().context("the helper has no output")?;
+        Ok(Self { child, lines: BufReader::new(out).lines() })
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Its next line, as it is; `None` when it has ended.
+    ///
+    /// # Errors
+    /// When nothing comes for 20 seconds.
+    pub async fn next(&mut self) -> Result<Option<String>> {
+        let line = bounded("a line from the helper", LINE_MAX, self.lines.next_line()).await??;
+        if let Some(error) = line.as_ref().and_then(|line| line.strip_prefix("failed ")) {
+            bail!("the helper failed: {error}");
+        }
+        Ok(line)
+    }
+
+    /// The rest of its next line, which begins with `prefix`.
+    ///
+    /// # Errors
+    /// When another line comes, or none.
+    pub async fn line(&mut self, prefix: &str) -> Result<String> {
+        let line = self.next().await?.context("the helper ended")?;
+        match line.strip_prefix(prefix) {
+            Some(rest) => Ok(rest.to_owned()),
+            None => bail!("expected {prefix:?} from the helper, got {line:?}"),
+        }
+    }
+
+    /// Kills it with SIGKILL.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.start_kill().context("the helper was dead already")
+    }
+}

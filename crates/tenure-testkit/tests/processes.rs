@@ -1,0 +1,1 @@
+fn main() { tenure_testkit::role::run_if_asked(); }

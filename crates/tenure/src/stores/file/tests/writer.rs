@@ -1,0 +1,133 @@
+use std::sync::mpsc::channel;
+
+use tokio::sync::oneshot;
+
+use super::super::job::{Ask, Question};
+use super::super::tests::{claim, grant_of, key};
+use super::*;
+use crate::claim::{Attempt, Grant, Pledge, Renewal, Renewed};
+use crate::{Lease, Namespace};
+
+fn work<Q: Question>(
+    writer: &mut Writer,
+    rows: &mut Rows<'_>,
+    questions: Vec<Q>,
+) -> Vec<Result<Q::Answer>> {
+    type Asked<A> = (Vec<Box<dyn Job>>, Vec<oneshot::Receiver<Result<A>>>);
+    let (mut jobs, mut answers): Asked<Q::Answer> = (Vec::new(), Vec::new());
+    for question in questions {
+        let (job, answer) = Ask::new(question);
+        jobs.push(job);
+        answers.push(answer);
+    }
+    let _ = writer.work(rows, jobs);
+    answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect()
+}
+
+fn is_synced(link: &Link) -> bool {
+    link.connection.pragma_query_value(None, "synchronous", |row| row.get(0)) == Ok(2)
+}
+
+fn granted(attempts: Vec<Result<Attempt>>) -> Lease {
+    match attempts.into_iter().next() {
+        Some(Ok(Attempt::Granted(lease))) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn renewal(grant: &Grant, ms: u64) -> Vec<Renewal> {
+    vec![Renewal { grant: grant.clone(), ttl: Duration::from_millis(ms) }]
+}
+
+fn temporary() -> (tempfile::TempDir, Writer) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new(folder.path().join("locks.db").to_str().unwrap()).unwrap();
+    let (_, jobs) = channel();
+    let boot = Boot::current().unwrap();
+    let writer = Writer::open(Arc::new(place), boot, WatchHub::default(), jobs).unwrap();
+    (folder, writer)
+}
+
+#[test]
+fn only_renewals_that_promise_no_more_skip_the_sync() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let lease = granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
+    assert!(is_synced(&link), "a grant");
+    let grant = grant_of(&lease);
+
+    let renewed = work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    assert!(matches!(&renewed[..], [Ok(Renewed::Renewed(_))]), "{renewed:?}");
+    assert!(!is_synced(&link), "a renewal");
+    let renewed = work(&mut writer, &mut rows, renewal(&grant, 20_000));
+    assert!(matches!(&renewed[..], [Ok(Renewed::Renewed(l))] if l.ttl.as_secs() == 20));
+    assert!(is_synced(&link), "a renewal with a longer ttl");
+
+    work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    assert!(!is_synced(&link));
+    granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
+    assert!(is_synced(&link), "an adopted grant");
+    work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    let namespace = Namespace::default();
+    work(&mut writer, &mut rows, vec![Pledge { namespace, fingerprint: "f".into() }]);
+    assert!(is_synced(&link), "a pledge");
+    work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    work(&mut writer, &mut rows, vec![grant]);
+    assert!(is_synced(&link), "a release");
+}
+
+#[test]
+fn a_batch_that_changes_nothing_writes_nothing() {
+    let (folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
+    let size = || std::fs::metadata(folder.path().join("locks.db-wal")).unwrap().len();
+    let before = size();
+    let held = work(&mut writer, &mut rows, vec![claim("k", "b", 10_000)]);
+    assert!(matches!(&held[..], [Ok(Attempt::Held(_))]));
+    assert_eq!(size(), before);
+}
+
+#[test]
+fn a_tainted_connection_is_replaced_and_fences_go_on() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    {
+        let mut rows = Rows::new(&link.connection).unwrap();
+        granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
+        rows.abandon();
+    }
+    drop(link);
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let held = work(&mut writer, &mut rows, vec![claim("k", "b", 10_000)]);
+    assert!(matches!(&held[..], [Ok(Attempt::Held(_))]));
+    let lease = granted(work(&mut writer, &mut rows, vec![claim("l", "b", 10_000)]));
+    assert_eq!(lease.fence.get(), 2);
+}
+
+#[test]
+fn a_file_that_another_machine_has_opened_is_refused() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let boot = Boot { id: "another".into(), ..writer.boot.clone() };
+    schema::open(&writer.place, &boot).unwrap();
+    let refused = work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]);
+    let [Err(error)] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(error.kind(), ErrorKind::Mismatch);
+}
+
+#[test]
+fn one_bad_job_does_not_spoil_its_batch() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let mut endless = claim("k", "a", 1);
+    endless.ttl = Duration::MAX;
+    let answers = work(&mut writer, &mut rows, vec![endless, claim("l", "a", 1000)]);
+    let [Err(error), Ok(Attempt::Granted(lease))] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((error.kind(), &lease.key), (ErrorKind::Invalid, &key("l")));
+}
