@@ -137,7 +137,5 @@ fn not_started(program: &OsString, error: &io::Error) -> Failure {
         io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock => Exit::Internal,
         _ => Exit::NotExecutable,
     };
-    let text = format!("the command {program:?} cannot be started");
-    // The error is given as text: its causes cannot outlive this call.
-    Failure::new(exit, format!("{text}: {error}"))
+    Failure::caused(exit, &format!("the command {program:?} cannot be started"), error)
 }

@@ -13,8 +13,8 @@ Examples:
   A cron job that never runs twice at once, and is skipped while it still runs:
     */5 * * * *  tenure run --no-wait report -- /usr/local/bin/report
 
-  One after the other, on every machine that uses the same store:
-    TENURE_STORE=file:/var/lib/app/locks.db tenure run deploy -- ./deploy.sh
+  One after the other, whoever of this machine's users starts them:
+    tenure run --store file:/var/lib/app/locks.db deploy -- ./deploy.sh
 
 See 'tenure run --help' for more, and for the exit codes.";
 

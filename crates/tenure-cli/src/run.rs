@@ -71,7 +71,7 @@ async fn run_on(locks: &Locks, args: &RunArgs, signals: &mut Signals) -> Result<
         say::progress(&format_args!("holding {key:?} (fence {fence})"));
     }
     match run_under(&guard, args, signals).await {
-        Ok(Ended::Itself(exit)) => Ok(give_back(guard).await?.unwrap_or(exit)),
+        Ok(Ended::Itself(exit)) => give_back(guard).await.map(|()| exit),
         Ok(Ended::Lost(reason, stopped)) => {
             let failure = lost(&guard, reason, stopped);
             // It may not have come to the loss; then the next need not wait for the ttl.
@@ -79,7 +79,8 @@ async fn run_on(locks: &Locks, args: &RunArgs, signals: &mut Signals) -> Result<
             Err(failure)
         }
         Err(failure) => {
-            give_back(guard).await?;
+            // That the command did not run says more than what became of the lock.
+            let _ = give_back(guard).await;
             Err(failure)
         }
     }
@@ -167,10 +168,11 @@ async fn too_late(guard: &Guard, ttl: Duration, reason: LostReason) {
     }
 }
 
-/// Gives the lock back after the command's end; says so when the lock was gone before.
-async fn give_back(guard: Guard) -> Result<Option<Exit>, Failure> {
+/// Gives the lock back after the command's end. A store that fails now changes nothing about what
+/// the command did, so that is a warning; that the lock was gone before is a failure.
+async fn give_back(guard: Guard) -> Result<(), Failure> {
     match guard.release().await {
-        Ok(()) => Ok(None),
+        Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::Lost => Err(Failure::of_error(&error)
             .advise("the command ran to its end, the last of it without the lock")),
         Err(error) => {
@@ -178,7 +180,7 @@ async fn give_back(guard: Guard) -> Result<Option<Exit>, Failure> {
                 "warning: the lock was not given back and ends with its ttl: {}",
                 Chain(&error)
             ));
-            Ok(None)
+            Ok(())
         }
     }
 }

@@ -40,12 +40,12 @@ impl Signals {
     /// The next signal. Cancel-safe; one that came earlier is not missed.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
-            let came = |stream: &mut unix::Signal| stream.poll_recv(cx) == Poll::Ready(Some(()));
-            let mut came = came;
-            match self.streams.iter_mut().find_map(|(signal, s)| came(s).then_some(*signal)) {
-                Some(signal) => Poll::Ready(signal),
-                None => Poll::Pending,
+            for (signal, stream) in &mut self.streams {
+                if stream.poll_recv(cx) == Poll::Ready(Some(())) {
+                    return Poll::Ready(*signal);
+                }
             }
+            Poll::Pending
         })
         .await
     }

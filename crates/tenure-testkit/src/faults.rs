@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tenure::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
-};
+use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
 use tenure::clock::{Clock, SystemClock};
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;

@@ -35,11 +35,7 @@ where
 ///
 /// # Errors
 /// When it is not done by then; the text says what was waited for.
-pub async fn bounded<T>(
-    what: &str,
-    limit: Duration,
-    work: impl Future<Output = T>,
-) -> Result<T> {
+pub async fn bounded<T>(what: &str, limit: Duration, work: impl Future<Output = T>) -> Result<T> {
     match within(&SystemClock, limit, work).await {
         Ok(value) => Ok(value),
         Err(_) => bail!("waited {limit:?} in vain for: {what}"),

@@ -1,1 +1,3 @@
-fn main() { tenure_testkit::role::run_if_asked(); }
+fn main() {
+    tenure_testkit::role::run_if_asked();
+}

@@ -45,7 +45,10 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused() {
-        assert_eq!("warn-throttled".parse::<DegradedPolicy>().unwrap(), DegradedPolicy::WarnThrottled);
+        assert_eq!(
+            "warn-throttled".parse::<DegradedPolicy>().unwrap(),
+            DegradedPolicy::WarnThrottled
+        );
         for unknown in ["", "Refuse", "proceed", "warn_throttled"] {
             assert!(unknown.parse::<DegradedPolicy>().is_err(), "{unknown:?}");
         }

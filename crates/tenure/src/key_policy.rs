@@ -111,7 +111,8 @@ impl KeyPolicy {
         match &self.0 {
             Scheme::Plain => "t1 plain".into(),
             Scheme::Hashed(secret) => {
-                let proof = hmac_hex(secret, &[b"tenure fingerprint", namespace.as_str().as_bytes()]);
+                let proof =
+                    hmac_hex(secret, &[b"tenure fingerprint", namespace.as_str().as_bytes()]);
                 format!("t1h hmac-sha256 {}", &proof[..32])
             }
         }

@@ -21,10 +21,7 @@ pub(crate) struct Owned<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Owned<T> {
-    pub(crate) fn new(
-        runtime: &Handle,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn new(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { work: Some(Box::pin(work)), then: None, runtime: runtime.clone() }
     }
 

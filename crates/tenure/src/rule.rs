@@ -7,8 +7,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::clock::Moment;
 use crate::claim::{Attempt, Claim, Grant, Reentry, Released, Renewal, Renewed};
+use crate::clock::Moment;
 use crate::fence::Fence;
 use crate::holder::Holder;
 use crate::key::Key;
@@ -231,11 +231,9 @@ mod tests {
     #[test]
     fn only_the_very_grant_is_released() {
         let held = granted("a", 7, at(0));
-        for (wrong, now) in [
-            (grant("b", None), at(1)),
-            (grant("a", Some(6)), at(1)),
-            (grant("a", Some(7)), at(10)),
-        ] {
+        for (wrong, now) in
+            [(grant("b", None), at(1)), (grant("a", Some(6)), at(1)), (grant("a", Some(7)), at(10))]
+        {
             let (change, reply) = release(Some(&held), &wrong, now);
             assert_eq!(change, Change::Keep, "{wrong:?}");
             assert!(matches!(reply, Released::NotHeld(_)));

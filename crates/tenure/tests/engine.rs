@@ -22,7 +22,10 @@ async fn a_guard_excludes_until_it_is_released() {
     let first = locks.lock("k").acquire().await.unwrap();
     assert!(first.is_held());
     assert!(locks.lock("k").try_acquire().await.unwrap().is_none());
-    assert_eq!(locks.lock("k").wait(ms(20)).acquire().await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        locks.lock("k").wait(ms(20)).acquire().await.unwrap_err().kind(),
+        ErrorKind::TimedOut
+    );
     let fence = first.fence();
     first.release().await.unwrap();
     let second = locks.lock("k").try_acquire().await.unwrap().unwrap();
@@ -145,9 +148,8 @@ async fn events_tell_the_story_without_owners_or_raw_keys() {
 
 #[tokio::test]
 async fn a_process_with_another_secret_is_refused() {
-    let store = Arc::new(tenure::stores::memory::MemoryStore::new(Arc::new(
-        tenure::clock::SystemClock,
-    )));
+    let store =
+        Arc::new(tenure::stores::memory::MemoryStore::new(Arc::new(tenure::clock::SystemClock)));
     let open = |policy| Locks::builder().key_policy(policy).open_on(store.clone());
     open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();
     open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();

@@ -181,7 +181,8 @@ async fn loss_is_told(subject: Subject, fault: Fault) -> Result<()> {
 async fn a_store_that_is_down_is_not_a_held_key(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
     faults.always(Operation::Acquire, Fault::ErrorBefore);
-    let tried = locks.lock("k").try_acquire().await.err().context("a store that is down granted")?;
+    let tried =
+        locks.lock("k").try_acquire().await.err().context("a store that is down granted")?;
     ensure!(tried.kind() == ErrorKind::Unavailable, "{tried}");
     let waited = locks.lock("k").wait(ms(200)).acquire().await.err().context("granted")?;
     ensure!(waited.kind() == ErrorKind::Unavailable, "down was called held: {waited}");

@@ -79,9 +79,7 @@ async fn the_longest_hold_is_kept(subject: Subject) -> Result<()> {
 async fn work_is_stopped_when_the_lock_is_gone(subject: Subject) -> Result<()> {
     let (one, two) = (subject.locks().await?, subject.locks().await?);
     let request = one.lock("k").ttl(TTL);
-    let work = tokio::spawn(async move {
-        request.run(async |_| sleep(TTL * 20).await).await
-    });
+    let work = tokio::spawn(async move { request.run(async |_| sleep(TTL * 20).await).await });
     until("the work to begin", ms(5000), || async { two.is_locked("k").await.map_err(Into::into) })
         .await?;
     two.force_release("k", "conformance").await?;

@@ -126,7 +126,8 @@ impl Subject {
 
 /// Settings for tests: look often, give up on an answer soon.
 pub(super) fn quick() -> LocksBuilder {
-    let poll = Backoff { base: Duration::from_millis(20), cap: Duration::from_millis(100), jitter: 0.5 };
+    let poll =
+        Backoff { base: Duration::from_millis(20), cap: Duration::from_millis(100), jitter: 0.5 };
     let builder = Locks::builder().poll(poll).operation_timeout(Duration::from_secs(2));
     match crate::mutants::planted() {
         Some(bug) => builder.plant(bug),

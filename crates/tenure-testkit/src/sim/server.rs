@@ -14,7 +14,7 @@ use tenure::watch::WatchHub;
 use tenure::{Fence, Holder, Key};
 
 use super::clock::{Node, SimClock};
-use super::message::{Reply, Request};
+use super::message::{Reply, Request, key_number};
 use super::mutant::Mutant;
 
 /// How many states back a stale fail-over goes.
@@ -87,6 +87,14 @@ impl Server {
         self.state.records.values().filter(move |record| record.is_live(now))
     }
 
+    /// The live record on the key with this number.
+    pub(crate) fn live_on(&self, number: usize) -> Option<&Record> {
+        let now = self.clock.now();
+        let mut records = self.state.records.iter();
+        let found = records.find(|(key, _)| key_number(key) == number);
+        found.map(|(_, record)| record).filter(|record| record.is_live(now))
+    }
+
     pub(crate) fn apply(&mut self, request: &Request) -> Applied {
         self.applied += 1;
         let now = Now { at: self.clock.now(), wall: self.clock.wall() };
@@ -135,7 +143,6 @@ impl Server {
         let before_sync = std::mem::replace(&mut self.synced, self.state.clone());
         if self.has(Mutant::StaleFailover) {
             self.older.push_back(before_sync);
-            self.older.truncate(STALE.max(self.older.len()));
             while self.older.len() > STALE {
                 self.older.pop_front();
             }

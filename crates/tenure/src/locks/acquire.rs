@@ -146,15 +146,24 @@ impl<'a> Asking<'a> {
         let sent = context.clock.now();
         let answer = match self.time_left(sent) {
             None => self.try_acquire(sent).await,
-            Some(left) => within(&*context.clock, left, self.try_acquire(sent))
-                .await
-                .unwrap_or_else(|_| Err(Error::unknown("the wait ended without an answer"))),
+            Some(left) => match within(&*context.clock, left, self.try_acquire(sent)).await {
+                Ok(answer) => answer,
+                Err(_) => return self.cut_short(),
+            },
         };
         match answer {
             Ok(Attempt::Granted(lease)) => Ok(Answer::Granted(lease, sent)),
             Ok(Attempt::Held(status)) => Ok(Answer::Held(status)),
             Err(error) if error.retry() == Retry::Unknown => self.resolve(error, sent).await,
             Err(error) => Err(error),
+        }
+    }
+
+    /// The wait ended before the answer, which is dealt with when it comes: what was known stands.
+    fn cut_short(&self) -> Result<Answer> {
+        match &self.seen {
+            Some(status) if self.outage.is_none() => Ok(Answer::Held(status.clone())),
+            _ => Err(Error::unknown("the wait ended without an answer from the store")),
         }
     }
 
@@ -200,10 +209,12 @@ impl<'a> Asking<'a> {
         if context.planted.has(Bug::ForgottenReply) {
             return Err(Error::unavailable("the store did not answer"));
         }
-        self.doubt_until = Some(sent + self.order.claim.ttl);
+        let earlier = self.doubt_until.replace(sent + self.order.claim.ttl);
         let looked = context.clock.now();
         match context.store.inspect(self.key()).await {
             Ok(Some(lease)) if lease.owner == self.order.claim.owner => {
+                // This one has landed; only what was in doubt before may still.
+                self.doubt_until = earlier;
                 Ok(Answer::Granted(lease, looked))
             }
             _ => Err(error),
@@ -223,7 +234,8 @@ impl<'a> Asking<'a> {
         let doubt_until = self.doubt_until.take();
         let guard = Guard::new(self.engine, Granted { lease, sent, doubt_until, terms });
         if left <= self.order.claim.ttl / 10 {
-            let error = Error::unavailable("the store's answer took longer than the lease is good for");
+            let error =
+                Error::unavailable("the store's answer took longer than the lease is good for");
             // An error of the release is no matter: it goes on in the background.
             let _ = guard.release().await;
             self.failed(error)?;
@@ -295,7 +307,10 @@ impl<'a> Asking<'a> {
             Some(watch) => tokio::select! { biased; () = watch.changed() => {}, () = alarm => {} },
             None => alarm.await,
         }
-        Ok(())
+        match self.deadline {
+            Some(deadline) if clock.now() >= deadline => Err(self.timed_out()),
+            _ => Ok(()),
+        }
     }
 
     fn timed_out(&self) -> Error {

@@ -39,10 +39,7 @@ impl Backoff {
             )));
         }
         if !(0.0..=1.0).contains(&self.jitter) {
-            return Err(invalid(format!(
-                "poll jitter must be 0.0 to 1.0, it is {}",
-                self.jitter
-            )));
+            return Err(invalid(format!("poll jitter must be 0.0 to 1.0, it is {}", self.jitter)));
         }
         Ok(())
     }

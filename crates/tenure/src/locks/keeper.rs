@@ -158,8 +158,7 @@ impl Shared {
                 Step::Renew => {
                     kept.keep.renewing();
                     kept.renewing = true;
-                    let renewal =
-                        Renewal { grant: kept.grant.clone(), ttl: kept.keep.ttl() };
+                    let renewal = Renewal { grant: kept.grant.clone(), ttl: kept.keep.ttl() };
                     let at = next_due(&kept.keep, now);
                     state.reschedule(id, at);
                     self.context.runtime.spawn(Arc::clone(self).renew(id, renewal, at.since(now)));

@@ -113,7 +113,9 @@ impl Locks {
                 self.0.context.tell(&grant.key, kind);
                 Ok(())
             }
-            Released::NotHeld(other) => Err(self.not_held(&grant.key, other.as_ref(), Operation::Release)),
+            Released::NotHeld(other) => {
+                Err(self.not_held(&grant.key, other.as_ref(), Operation::Release))
+            }
         }
     }
 
@@ -126,7 +128,8 @@ impl Locks {
     pub async fn renew(&self, key: &str, owner: &Owner, ttl: Duration) -> Result<Lease> {
         let grant = self.grant(key, owner, Operation::Renew)?;
         let context = &self.0.context;
-        let ttl = context.options.limits.ttl(ttl).map_err(|error| error.during(Operation::Renew))?;
+        let ttl =
+            context.options.limits.ttl(ttl).map_err(|error| error.during(Operation::Renew))?;
         let sent = context.clock.now();
         match context.store.renew(&Renewal { grant: grant.clone(), ttl }).await? {
             Renewed::Renewed(lease) => {
@@ -134,7 +137,9 @@ impl Locks {
                 context.tell(&grant.key, EventKind::Renewed { fence: lease.fence, took });
                 Ok(lease)
             }
-            Renewed::Lost(other) => Err(self.not_held(&grant.key, other.as_ref(), Operation::Renew)),
+            Renewed::Lost(other) => {
+                Err(self.not_held(&grant.key, other.as_ref(), Operation::Renew))
+            }
         }
     }
 
@@ -160,7 +165,11 @@ impl Locks {
     /// the first error.
     pub fn list(&self, prefix: &str) -> impl Stream<Item = Result<Status>> + Send + use<> {
         let first = ListQuery { prefix: prefix.to_owned(), after: None, limit: PAGE };
-        let start = Listing { engine: Arc::clone(&self.0), next: Some(first), page: Vec::new().into_iter() };
+        let start = Listing {
+            engine: Arc::clone(&self.0),
+            next: Some(first),
+            page: Vec::new().into_iter(),
+        };
         stream::unfold(start, |mut listing| async move {
             let item = listing.next_item().await?;
             Some((item, listing))
@@ -251,10 +260,9 @@ impl Listing {
             match self.engine.context.store.list(&query).await {
                 Ok(page) => {
                     let last = page.items.last().map(|status| status.key.clone());
-                    self.next = last.filter(|_| page.more).map(|last| ListQuery {
-                        after: Some(last),
-                        ..query
-                    });
+                    self.next = last
+                        .filter(|_| page.more)
+                        .map(|last| ListQuery { after: Some(last), ..query });
                     self.page = page.items.into_iter();
                 }
                 Err(error) => return Some(Err(error)),

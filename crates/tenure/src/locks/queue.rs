@@ -94,9 +94,7 @@ impl Drop for Place {
         line.places.remove(&self.ticket);
         if line.places.is_empty() {
             lines.remove(&self.key);
-        } else if was_head
-            && let Some((_, Some(next))) = line.places.first_key_value()
-        {
+        } else if was_head && let Some((_, Some(next))) = line.places.first_key_value() {
             next.notify_one();
         }
     }

@@ -1,0 +1,91 @@
+//! A command does not outlive its lock.
+
+use std::time::Duration;
+
+use tenure::clock::{Clock, SystemClock};
+use tokio::process::Child;
+
+use crate::sandbox::{Ran, Sandbox, is_running, since};
+
+const TTL: Duration = Duration::from_secs(2);
+
+fn start(sandbox: &Sandbox, script: &str) -> Child {
+    sandbox.tenure(&["run", "k", "--ttl", "2s", "--", "sh", "-c", script]).spawn().unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_away_stops_the_command() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo TERM > got; exit 0' TERM; echo $$ > pid; \
+                  while :; do sleep 0.02; done";
+    let child = start(&sandbox, script);
+    let command = sandbox.pid("pid").await;
+    let at = SystemClock.now();
+    let evicted = sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    assert!(evicted.is_some());
+    let ran = Ran::of(child).await;
+    let took = since(at);
+    ran.expect(76, &["tenure: the lock \"k\" (fence 1) was lost: ", "by force", "with SIGTERM"]);
+    assert_eq!(sandbox.line("got").await, "TERM\n");
+    assert!(took < TTL, "{took:?}");
+    assert!(!is_running(command));
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_sigterm_is_killed() {
+    let sandbox = Sandbox::new();
+    let child = start(&sandbox, "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done");
+    let command = sandbox.pid("pid").await;
+    let at = SystemClock.now();
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    Ran::of(child).await.expect(76, &["with SIGKILL"]);
+    let took = since(at);
+    assert!(took < TTL, "{took:?}");
+    assert!(!is_running(command));
+}
+
+/// No renewal comes through any more: the store is gone, and nobody else says so.
+#[tokio::test]
+async fn a_store_that_goes_away_stops_the_command_before_the_lease_can_end() {
+    for (trap, said) in [("", "with SIGTERM"), ("trap '' TERM;", "with SIGKILL")] {
+        let sandbox = Sandbox::new();
+        let child = start(&sandbox, &format!("{trap} echo $$ > pid; while :; do sleep 0.02; done"));
+        let command = sandbox.pid("pid").await;
+        for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
+            std::fs::rename(sandbox.path(name), sandbox.path(&format!("away-{name}"))).unwrap();
+        }
+        // The last renewal was asked for before this, so the lease does not end after this + ttl.
+        let at = SystemClock.now();
+        let ran = Ran::of(child).await;
+        let took = since(at);
+        ran.expect(76, &["could not be renewed in time", said]);
+        assert!(!is_running(command));
+        assert!(took < TTL, "{took:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_command_has_started_is_stopped_too() {
+    let sandbox = Sandbox::new();
+    let script = "sh -c 'trap \"\" TERM; echo $$ > grandchild; while :; do sleep 0.02; done' & \
+                  wait";
+    let child = start(&sandbox, script);
+    let grandchild = sandbox.pid("grandchild").await;
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    Ran::of(child).await.expect(76, &["with SIGKILL"]);
+    crate::sandbox::until("end of the grandchild", || (!is_running(grandchild)).then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn a_loss_that_is_found_at_the_end_is_76_as_well() {
+    let sandbox = Sandbox::new();
+    // With this ttl no renewal comes in between.
+    let words = ["run", "k", "--ttl", "1h", "--", "sh", "-c", "echo $$ > pid; cat gate"];
+    sandbox.gate();
+    let child = sandbox.tenure(&words).spawn().unwrap();
+    sandbox.line("pid").await;
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    sandbox.open_gate();
+    Ran::of(child).await.expect(76, &["release \"k\"", "the command ran to its end"]);
+}

@@ -1,0 +1,14 @@
+//! The command as a process, on the embedded store, each test in a folder of its own.
+
+// Clippy takes only what is inside of a test function for a test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod child;
+mod default_store;
+mod exclusion;
+mod exit_codes;
+mod help;
+mod lost;
+mod sandbox;
+mod signals;
+mod waiting;

@@ -1,0 +1,179 @@
+//! A folder with a store in it, and processes that use it: what all tests here work with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tenure::Locks;
+use tenure::clock::{Clock, Moment, SystemClock, within};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+/// No wait in these tests is longer than this. It is far more than any should take.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A folder of one test; what is in it goes with it.
+pub(crate) struct Sandbox {
+    folder: TempDir,
+}
+
+impl Sandbox {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("file:{}", self.path("locks.db").display())
+    }
+
+    /// The locks of this store, used from the test itself.
+    pub(crate) async fn locks(&self) -> Locks {
+        Locks::open(&self.url()).await.unwrap()
+    }
+
+    /// `tenure` with these words; nothing of it is a terminal.
+    pub(crate) fn tenure(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(words);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// As [`tenure`](Self::tenure), started by `env` with these options, such as
+    /// `--default-signal=INT`: whoever runs the tests may have some signals ignored.
+    pub(crate) fn tenure_by_env(&self, options: &[&str], words: &[&str]) -> Command {
+        let mut command = Command::new("env");
+        command.args(options).arg(env!("CARGO_BIN_EXE_tenure")).args(words);
+        self.prepare(&mut command);
+        command
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        for name in ["TENURE_LOG", "COLUMNS", "XDG_DATA_HOME"] {
+            command.env_remove(name);
+        }
+        command
+            .env("TENURE_STORE", self.url())
+            .env("HOME", self.folder.path())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+    }
+
+    /// Runs `tenure` with these words to its end.
+    pub(crate) async fn run(&self, words: &[&str]) -> Ran {
+        Ran::of(self.tenure(words).spawn().unwrap()).await
+    }
+
+    /// Waits until the file has text in it that ends with a line.
+    pub(crate) async fn line(&self, name: &str) -> String {
+        let path = self.path(name);
+        until(&format!("a line in {name}"), || whole_lines(&path)).await
+    }
+
+    /// A pipe, `gate`, that `cat` in a script waits at, until [`open_gate`](Self::open_gate).
+    pub(crate) fn gate(&self) {
+        let made = std::process::Command::new("mkfifo").arg(self.path("gate")).status();
+        assert!(made.unwrap().success());
+    }
+
+    pub(crate) fn open_gate(&self) {
+        std::fs::write(self.path("gate"), "").unwrap();
+    }
+
+    /// A process id that a script has written to the file.
+    pub(crate) async fn pid(&self, name: &str) -> Pid {
+        pid(self.line(name).await.trim().parse().unwrap())
+    }
+}
+
+fn whole_lines(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'))
+}
+
+/// How a `tenure` ended and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) async fn of(child: Child) -> Self {
+        let Output { status, stdout, stderr } =
+            within(&SystemClock, LIMIT, child.wait_with_output()).await.expect("it ends").unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// Fails unless it ended with this code and said this.
+    #[track_caller]
+    pub(crate) fn expect(&self, code: i32, said: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for part in said {
+            assert!(self.stderr.contains(part), "{part:?} is missing in {self:?}");
+        }
+    }
+}
+
+/// Looks again and again until `look` finds something.
+pub(crate) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = SystemClock.now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(SystemClock.now() < end, "no {what} within {LIMIT:?}");
+        SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+    }
+}
+
+/// Reads stderr until `part` has come; what was read.
+pub(crate) async fn until_said(child: &mut Child, part: &str) -> String {
+    let stderr = child.stderr.as_mut().unwrap();
+    let mut said = String::new();
+    let read = async {
+        while !said.contains(part) {
+            let mut bytes = [0; 1024];
+            let count = stderr.read(&mut bytes).await.unwrap();
+            assert_ne!(count, 0, "ended without saying {part:?}: {said:?}");
+            said += std::str::from_utf8(&bytes[..count]).unwrap();
+        }
+    };
+    let done = within(&SystemClock, LIMIT, read).await;
+    assert!(done.is_ok(), "{part:?} was not said: {said:?}");
+    said
+}
+
+pub(crate) fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+/// Sends a signal to a process that this test has started.
+pub(crate) fn send(child: &Child, signal: Signal) {
+    kill_process(pid(child.id().expect("it still runs")), signal).unwrap();
+}
+
+/// Whether there is such a process and it has not ended.
+pub(crate) fn is_running(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state stands behind the name, which may hold anything but ends with the last bracket.
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// How long ago.
+pub(crate) fn since(moment: Moment) -> Duration {
+    SystemClock.now().since(moment)
+}

@@ -1,0 +1,114 @@
+//! Signals reach the command, `tenure` outlives them, and the lock is free afterwards.
+
+use rustix::process::{Signal, kill_process_group};
+use tokio::process::Child;
+
+use crate::sandbox::{Ran, Sandbox, is_running, pid, send, until_said};
+
+const USUAL: &str = "--default-signal=TERM,HUP,INT,QUIT,USR1,USR2";
+
+/// A command that says which signal it got and ends with 7. It waits in a builtin where it can, so
+/// that its traps run at once.
+fn trapping(name: &str) -> String {
+    format!(
+        "trap 'echo {name} > got; exit 7' {name}; echo $$ > pid; \
+         while :; do sleep 0.02; done"
+    )
+}
+
+fn start(sandbox: &Sandbox, script: &str) -> Child {
+    let words = ["run", "k", "--ttl", "1h", "--", "sh", "-c", script];
+    sandbox.tenure_by_env(&[USUAL], &words).process_group(0).spawn().unwrap()
+}
+
+async fn assert_free(sandbox: &Sandbox) {
+    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_signal_to_tenure_reaches_the_command() {
+    for (name, signal) in [
+        ("TERM", Signal::TERM),
+        ("HUP", Signal::HUP),
+        ("INT", Signal::INT),
+        ("QUIT", Signal::QUIT),
+        ("USR1", Signal::USR1),
+        ("USR2", Signal::USR2),
+    ] {
+        let sandbox = Sandbox::new();
+        let child = start(&sandbox, &trapping(name));
+        sandbox.line("pid").await;
+        send(&child, signal);
+        Ran::of(child).await.expect(7, &[]);
+        assert_eq!(sandbox.line("got").await, format!("{name}\n"));
+        assert_free(&sandbox).await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_to_tenure_s_group_reaches_the_command() {
+    let sandbox = Sandbox::new();
+    let child = start(&sandbox, &trapping("INT"));
+    sandbox.line("pid").await;
+    kill_process_group(pid(child.id().unwrap()), Signal::INT).unwrap();
+    Ran::of(child).await.expect(7, &[]);
+    assert_eq!(sandbox.line("got").await, "INT\n");
+    assert_free(&sandbox).await;
+}
+
+#[tokio::test]
+async fn a_command_that_dies_of_it_makes_128_and_its_number() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let sandbox = Sandbox::new();
+        let child = start(&sandbox, "echo $$ > pid; sleep 600");
+        let command = sandbox.pid("pid").await;
+        send(&child, signal);
+        Ran::of(child).await.expect(code, &[]);
+        assert!(!is_running(command));
+        assert_free(&sandbox).await;
+    }
+}
+
+#[tokio::test]
+async fn tenure_stays_with_a_command_that_ignores_it() {
+    let sandbox = Sandbox::new();
+    let script = "trap '' TERM; trap 'exit 9' USR1; echo $$ > pid; while :; do sleep 0.02; done";
+    let child = start(&sandbox, script);
+    let command = sandbox.pid("pid").await;
+    send(&child, Signal::TERM);
+    send(&child, Signal::HUP);
+    // SIGHUP is not ignored: it ends the shell, and with it `tenure`; SIGTERM did not.
+    Ran::of(child).await.expect(129, &[]);
+    assert!(!is_running(command));
+    assert_free(&sandbox).await;
+}
+
+#[tokio::test]
+async fn what_was_ignored_stays_ignored() {
+    let sandbox = Sandbox::new();
+    let words = ["run", "k", "--", "sh", "-c", "echo $$ > pid; cat gate; exit 4"];
+    sandbox.gate();
+    let mut command = sandbox.tenure_by_env(&[USUAL, "--ignore-signal=HUP"], &words);
+    let child = command.spawn().unwrap();
+    let shell = sandbox.pid("pid").await;
+    send(&child, Signal::HUP);
+    rustix::process::kill_process(shell, Signal::HUP).unwrap();
+    sandbox.open_gate();
+    Ran::of(child).await.expect(4, &[]);
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_wait() {
+    let sandbox = Sandbox::new();
+    let locks = sandbox.locks().await;
+    let guard = locks.lock("k").acquire().await.unwrap();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut child = start(&sandbox, "echo ran > ran");
+        until_said(&mut child, "waiting for").await;
+        send(&child, signal);
+        Ran::of(child).await.expect(code, &[]);
+    }
+    guard.release().await.unwrap();
+    assert_free(&sandbox).await;
+    assert!(!sandbox.path("ran").exists());
+}
