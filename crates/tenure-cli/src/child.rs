@@ -6,15 +6,20 @@ use std::io::{self, IsTerminal};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 use tenure::Guard;
-use tenure::clock::{Clock, SystemClock};
+use tenure::clock::{Clock, SystemClock, within};
 use tokio::process::Command;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 
 const LOOK: Duration = Duration::from_millis(5);
+
+/// How long to wait for those who were killed to be gone.
+const REAP_MAX: Duration = Duration::from_secs(1);
 
 /// A running command.
 ///
@@ -92,6 +97,7 @@ impl Child {
 
     /// Stops the command: SIGTERM now, SIGKILL when `too_late` comes. Returns when it is gone.
     pub(crate) async fn stop(&mut self, too_late: impl Future<Output = ()>) -> Stopped {
+        adopt_orphans();
         self.send(Signal::TERM);
         tokio::select! {
             biased;
@@ -101,16 +107,17 @@ impl Child {
         self.send(Signal::KILL);
         // An error says that there is nothing left to wait for.
         let _ = self.process.wait().await;
+        // They are dead, but whoever should see that may never look.
+        let _ = within(&SystemClock, REAP_MAX, self.gone()).await;
         Stopped::Killed
     }
 
     /// Returns when the command has ended, and its group too.
     async fn gone(&mut self) {
         let _ = self.process.wait().await;
-        if let Reach::Group(group) = self.reach {
-            while test_kill_process_group(group).is_ok() {
-                SystemClock.sleep_until(SystemClock.now() + LOOK).await;
-            }
+        let Reach::Group(group) = self.reach else { return };
+        while is_left(group) {
+            SystemClock.sleep_until(SystemClock.now() + LOOK).await;
         }
     }
 
@@ -123,6 +130,19 @@ impl Child {
             Reach::Process(_) => Ok(()),
         };
     }
+}
+
+/// Has those whose parent ends become our children: then it can be seen when they end. Where that
+/// cannot be had, the first process of the system sees it.
+fn adopt_orphans() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Whether anyone is left in the group, the dead not counted that are ours to bury.
+fn is_left(group: Pid) -> bool {
+    while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
+    test_kill_process_group(group).is_ok()
 }
 
 /// Whether the command could use a terminal through what it inherits.

@@ -13,7 +13,7 @@ Examples:
   A cron job that never runs twice at once, and is skipped while it still runs:
     */5 * * * *  tenure run --no-wait report -- /usr/local/bin/report
 
-  One after the other, whoever of this machine's users starts them:
+  One after the other, with the locks in a file of your choice:
     tenure run --store file:/var/lib/app/locks.db deploy -- ./deploy.sh
 
 See 'tenure run --help' for more, and for the exit codes.";

@@ -14,5 +14,5 @@ pub mod fake;
 pub mod faults;
 pub mod mutants;
 pub mod role;
-// pub mod sim;
+pub mod sim;
 pub mod wait;

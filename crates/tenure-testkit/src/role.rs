@@ -1,11 +1,13 @@
 //! Helper processes: a test starts its own program again in another role, talks to it over its
 //! output, and may stop or kill it.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tenure::clock::{Clock, SystemClock};
 use tenure::{Guard, Locks};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -28,7 +30,7 @@ pub enum Role {
         /// The ttl of the lease.
         ttl: Duration,
     },
-    /// Acquires and releases keys of its own as fast as it can. Says `granted KEY FENCE` after
+    /// Acquires keys of its own as fast as it can and releases all but the last three. Says `granted KEY FENCE` after
     /// each grant and `releasing KEY FENCE` before each release.
     Load {
         /// The store.
@@ -115,19 +117,17 @@ async fn hold(url: &str, key: &str, ttl: Duration) -> Result<()> {
 
 async fn load(url: &str, prefix: &str) -> Result<()> {
     let locks = Locks::open(url).await?;
+    let mut held = VecDeque::new();
     for n in 0_u64.. {
-        let key = format!("{prefix}{}", n % 7);
-        let Some(guard) = locks.lock(&key).ttl(Duration::from_secs(60)).try_acquire().await? else {
-            continue;
-        };
-        let fence = guard.fence();
-        say(&format!("granted {key} {fence}"));
-        if n % 5 != 0 {
-            say(&format!("releasing {key} {fence}"));
-            guard.release().await?;
-        } else {
-            say(&format!("releasing {key} {fence}"));
-            drop(guard);
+        let key = format!("{prefix}{n}");
+        let guard = locks.lock(&key).ttl(Duration::from_secs(60)).acquire().await?;
+        say(&format!("granted {key} {}", guard.fence()));
+        held.push_back(guard);
+        if held.len() > 3
+            && let Some(oldest) = held.pop_front()
+        {
+            say(&format!("releasing {} {}", oldest.key(), oldest.fence()));
+            oldest.release().await?;
         }
     }
     Ok(())
@@ -144,8 +144,9 @@ async fn believe(url: &str, key: &str, ttl: Duration) -> Result<()> {
     }
 }
 
-/// Asks the guard in a tight loop on a thread of its own, and returns the latest moment at which
-/// the question was put and the answer was yes.
+/// Asks the guard all the time on a thread of its own, and returns the latest moment at which the
+/// question was put and the answer was yes.
+#[allow(clippy::disallowed_methods)]
 fn last_belief(guard: &Guard) -> u64 {
     let mut last = 0;
     loop {
@@ -154,6 +155,7 @@ fn last_belief(guard: &Guard) -> u64 {
             return last;
         }
         last = asked.as_nanos();
+        std::thread::sleep(Duration::from_micros(50));
     }
 }
 
@@ -179,12 +181,6 @@ impl Process {
             .context("the helper did not start")?;
         let out = child.stdout.take().context("the helper has no output")?;
         Ok(Self { child, lines: BufReader::new(out).lines() })
-    }
-
-    /// Its process id.
-    #[must_use]
-    pub fn id(&self) -> Option<u32> {
-        self.child.id()
     }
 
     /// Its next line, as it is; `None` when it has ended.
@@ -216,6 +212,28 @@ impl Process {
     /// # Errors
     /// When it has ended already.
     pub fn kill(&mut self) -> Result<()> {
-        self.child.start_kill().context("the helper was dead already")
+        self.signal(Signal::KILL)
+    }
+
+    /// Stops it with SIGSTOP: it does nothing until [`resume`](Self::resume).
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().context("the helper has ended already")?;
+        let pid = i32::try_from(id).ok().and_then(Pid::from_raw).context("no process id")?;
+        kill_process(pid, signal).context("the helper could not be signalled")
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::clock::{Clock, SystemClock};
 use tokio::process::Child;
 
-use crate::sandbox::{Ran, Sandbox, is_running, since};
+use crate::sandbox::{Ran, Sandbox, is_running, since, until};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -56,11 +56,10 @@ async fn a_store_that_goes_away_stops_the_command_before_the_lease_can_end() {
         }
         // The last renewal was asked for before this, so the lease does not end after this + ttl.
         let at = SystemClock.now();
-        let ran = Ran::of(child).await;
+        until("end of the command", || (!is_running(command)).then_some(())).await;
         let took = since(at);
-        ran.expect(76, &["could not be renewed in time", said]);
-        assert!(!is_running(command));
         assert!(took < TTL, "{took:?}");
+        Ran::of(child).await.expect(76, &["could not be renewed in time", said]);
     }
 }
 
@@ -73,8 +72,7 @@ async fn what_the_command_has_started_is_stopped_too() {
     let grandchild = sandbox.pid("grandchild").await;
     sandbox.locks().await.force_release("k", "a test").await.unwrap();
     Ran::of(child).await.expect(76, &["with SIGKILL"]);
-    crate::sandbox::until("end of the grandchild", || (!is_running(grandchild)).then_some(()))
-        .await;
+    assert!(!is_running(grandchild));
 }
 
 #[tokio::test]

@@ -29,6 +29,15 @@ impl Timeline {
     pub(crate) async fn sleep(self, span: Duration) {
         tokio::time::sleep(span).await;
     }
+
+    /// Whether `work` ends within `span` of true time.
+    pub(crate) async fn within(self, span: Duration, work: impl Future<Output = ()>) -> bool {
+        tokio::select! {
+            biased;
+            () = work => true,
+            () = self.sleep(span) => false,
+        }
+    }
 }
 
 pub(crate) fn nanos(span: Duration) -> u64 {

@@ -119,10 +119,6 @@ async fn carry(world: Arc<World>, envelope: Envelope, tell: oneshot::Sender<Resu
     if lost || world.is_cut(envelope.seat) {
         return world.count(Count::RequestLost);
     }
-    if world.dice.chance(weather.duplicated) {
-        let again = Envelope { twice: true, ..envelope.clone() };
-        tokio::spawn(carry_again(Arc::clone(&world), again));
-    }
     let node = Arc::clone(&world.server().node);
     node.awake().await;
     let Some((reply, delete_later)) = world.apply(&envelope) else {
@@ -132,6 +128,10 @@ async fn carry(world: Arc<World>, envelope: Envelope, tell: oneshot::Sender<Resu
         }
         return;
     };
+    if world.dice.chance(weather.duplicated) {
+        let again = Envelope { twice: true, ..envelope.clone() };
+        tokio::spawn(carry_again(Arc::clone(&world), again));
+    }
     if delete_later {
         world.timeline.sleep(world.dice.millis(1, 300)).await;
         world.delete(&envelope);

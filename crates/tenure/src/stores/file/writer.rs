@@ -21,9 +21,6 @@ use crate::watch::WatchHub;
 /// The most jobs of one transaction: a bound on how long the write lock is kept from others.
 const BATCH_MAX: usize = 1024;
 
-/// How often the processor is given away for a batch as large as the last one to come together.
-const YIELDS_MAX: u32 = 4;
-
 /// What the writer thread keeps.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -37,8 +34,6 @@ pub(super) struct Writer {
     refusal: Option<Error>,
     // Whether commits of the present connection wait for the disk.
     synced: bool,
-    // The size of the last batch.
-    usual: usize,
 }
 
 /// How a transaction ended that was not committed, or not surely.
@@ -65,8 +60,8 @@ impl Writer {
     ) -> Result<Self> {
         let link = schema::open(&place, &boot)?;
         let stamp = link.stamp;
-        let (link, refusal, synced, usual) = (Some(link), None, true, 1);
-        Ok(Self { place, boot, hub, jobs, stamp, link, refusal, synced, usual })
+        let (link, refusal, synced) = (Some(link), None, true);
+        Ok(Self { place, boot, hub, jobs, stamp, link, refusal, synced })
     }
 
     /// Works until every sender of jobs has gone and the last job is done.
@@ -80,21 +75,11 @@ impl Writer {
     }
 
     /// The jobs that wait, at least one; `None` when there will be no more.
-    fn gather(&mut self) -> Option<Vec<Box<dyn Job>>> {
+    fn gather(&self) -> Option<Vec<Box<dyn Job>>> {
         let first = self.jobs.recv().ok()?;
-        let mut jobs = Vec::with_capacity(self.usual.clamp(1, BATCH_MAX));
+        let mut jobs = Vec::with_capacity(16);
         jobs.push(first);
         jobs.extend(self.jobs.try_iter().take(BATCH_MAX - 1));
-        // Callers that were answered together ask again together, but not in one instant: the
-        // first must not be alone in a sync that all the others then wait for.
-        let mut yields = 0;
-        while jobs.len() < self.usual && yields < YIELDS_MAX {
-            std::thread::yield_now();
-            let before = jobs.len();
-            jobs.extend(self.jobs.try_iter().take(BATCH_MAX - before));
-            yields = if jobs.len() == before { yields + 1 } else { 0 };
-        }
-        self.usual = jobs.len();
         jobs.retain(|job| !job.is_abandoned());
         Some(jobs)
     }
