@@ -6,12 +6,14 @@
 //! | [`faults`] | lost replies, delays, hangs and duplicates, as a store around a store |
 //! | [`fake`] | locks for your own tests that can be lost, paused and skewed on command |
 //! | [`sim`] | the real engine under a seeded simulation of network, crashes, pauses and clocks |
+//! | [`halting`] | a store that can be left at every await point |
 //! | [`mutants`] | stores with known bugs, to prove that the suite finds them |
 //! | [`role`] | helper processes that tests start, stop and kill |
 
 pub mod conformance;
 pub mod fake;
 pub mod faults;
+pub mod halting;
 pub mod mutants;
 pub mod role;
 pub mod sim;

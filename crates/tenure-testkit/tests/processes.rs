@@ -64,9 +64,8 @@ async fn killed_under_load() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let url = format!("file:{}", folder.path().join("locks.db").display());
     let locks = Locks::open(&url).await?;
-    let start = |n: usize| {
-        Process::start(&Role::Load { url: url.clone(), prefix: format!("worker-{n}/") })
-    };
+    let start =
+        |n: usize| Process::start(&Role::Load { url: url.clone(), prefix: format!("worker-{n}/") });
     let mut workers = (0..4).map(start).collect::<Result<Vec<_>>>()?;
     let mut acknowledged = Acknowledged::default();
     let mut survived = 0;
@@ -120,9 +119,8 @@ async fn held_at_death(
 async fn stopped_while_holding() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let url: Arc<str> = format!("file:{}", folder.path().join("locks.db").display()).into();
-    let holders: Vec<_> = (0..HOLDERS)
-        .map(|n| tokio::spawn(pause_again_and_again(Arc::clone(&url), n)))
-        .collect();
+    let holders: Vec<_> =
+        (0..HOLDERS).map(|n| tokio::spawn(pause_again_and_again(Arc::clone(&url), n))).collect();
     let mut takeovers = 0;
     for holder in holders {
         takeovers += holder.await??;

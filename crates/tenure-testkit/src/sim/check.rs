@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use tenure::claim::{Grant, Released, Renewed};
+use tenure::claim::{Grant, Renewed};
 use tenure::clock::{Clock, Moment};
 use tenure::rule::Record;
 use tenure::{Guard, Owner};
@@ -362,7 +362,8 @@ impl Checker {
         }
         self.count(Count::Flushed);
         let expected_over = self.now >= acquire.last_sent + acquire.ttl / 100 * 98;
-        let timely = standing.is_some_and(|fence| self.grants.get(&fence).is_some_and(|g| g.timely));
+        let timely =
+            standing.is_some_and(|fence| self.grants.get(&fence).is_some_and(|g| g.timely));
         self.require(expected_over || !timely, || {
             format!("flush returned, but acquire {attempt} still holds fence {standing:?}")
         });
@@ -378,9 +379,4 @@ fn is_of(record: Option<&Record>, grant: &Grant) -> bool {
     record.is_some_and(|record| {
         record.owner == grant.owner && grant.fence.is_none_or(|fence| fence == record.fence)
     })
-}
-
-/// Whether the answer says that the guard's lease is over.
-pub(crate) fn is_refusal(reply: &Reply) -> bool {
-    matches!(reply, Reply::Renewed(Renewed::Lost(_)) | Reply::Released(Released::NotHeld(_)))
 }

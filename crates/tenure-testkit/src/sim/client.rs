@@ -108,8 +108,6 @@ pub(crate) async fn sit(world: Arc<World>, seat: usize) {
 }
 
 async fn death(world: &World, seat: usize) -> Arc<Node> {
-    // The process that sits down in this very step is the one to watch.
-    tokio::task::yield_now().await;
     let node = world.node(seat);
     node.died().await;
     node
@@ -182,11 +180,8 @@ impl Worker {
         let number = world.checker().number();
         let mut request = locks.lock(&key_name(key)).ttl(ttl);
         if dice.chance(900) {
-            request = request.wait(if dice.chance(250) {
-                Duration::ZERO
-            } else {
-                dice.millis(50, 4000)
-            });
+            request =
+                request.wait(if dice.chance(250) { Duration::ZERO } else { dice.millis(50, 4000) });
         }
         let mut is_bounded = false;
         if dice.chance(200) {

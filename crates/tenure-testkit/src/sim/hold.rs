@@ -120,7 +120,8 @@ impl Worker {
                 seen.unheld = Some((now, node.stops()));
             }
             Some((since, _)) if !seen.told && now - since > nanos(TOLD_WITHIN) => {
-                checker.violation(&format!("a guard of k{key} was lost and not told, fence {fence}"));
+                checker
+                    .violation(&format!("a guard of k{key} was lost and not told, fence {fence}"));
                 seen.told = true;
             }
             _ => {}

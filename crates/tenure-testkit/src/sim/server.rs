@@ -149,7 +149,12 @@ impl Server {
         }
     }
 
-    fn decide(&mut self, request: &Request, standing: Option<&Record>, now: Now) -> (Change, Reply) {
+    fn decide(
+        &mut self,
+        request: &Request,
+        standing: Option<&Record>,
+        now: Now,
+    ) -> (Change, Reply) {
         match request {
             Request::Acquire(claim) => self.acquire(standing, claim, now),
             Request::Renew(renewal) => self.renew(standing, renewal, now),

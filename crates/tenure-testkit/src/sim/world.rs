@@ -68,11 +68,7 @@ impl World {
         let skew = Skew { zero: Duration::from_secs(1000), ppm: ppm(&dice), counts_stops: true };
         let clock = SimClock::new(timeline, Arc::clone(&node), skew);
         let server = Server::new(clock, node, plan.mutant);
-        let seat = |_| Seat {
-            node: Arc::new(Node::new(timeline)),
-            is_cut: false,
-            last_message: 0,
-        };
+        let seat = |_| Seat { node: Arc::new(Node::new(timeline)), is_cut: false, last_message: 0 };
         Self {
             timeline,
             dice,

@@ -38,7 +38,8 @@ mod rows;
 mod schema;
 #[cfg(target_os = "linux")]
 mod store;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 #[cfg(target_os = "linux")]
 mod verbs;

@@ -134,18 +134,20 @@ impl Writer {
     }
 
     fn read(&mut self, rows: &mut Rows<'_>, mut jobs: Vec<Box<dyn Job>>) -> Connection {
-        let looked = rows.begin_read().and_then(|()| {
-            let mut batch = Batch::new(rows, self.place.path(), now(), i64::MAX);
-            jobs.iter_mut().try_for_each(|job| job.decide(&mut batch))
+        let looked = rows.begin_read().and_then(|()| rows.meta()).and_then(|meta| {
+            let mut batch = Batch::new(rows, self.place.path(), now(), meta.fence);
+            jobs.iter_mut().try_for_each(|job| job.decide(&mut batch))?;
+            Ok(meta.boot == self.boot.id)
         });
         let undone = rows.rollback();
-        match looked.and(undone) {
-            Ok(()) if self.is_in_place() => {
-                jobs.into_iter().for_each(Job::answer);
-                Connection::Keep
-            }
-            Ok(()) => {
-                refuse(jobs, &self.latch(replaced(self.place.path().display())));
+        match looked.and_then(|same_boot| undone.map(|()| same_boot)) {
+            Ok(same_boot) => {
+                let refusal =
+                    if same_boot { self.check_place() } else { Some(self.other_machine()) };
+                match refusal {
+                    None => jobs.into_iter().for_each(Job::answer),
+                    Some(refusal) => refuse(jobs, &refusal),
+                }
                 Connection::Keep
             }
             Err(error) => {

@@ -1,11 +1,15 @@
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
 use tokio::sync::oneshot;
 
+use super::super::error::Fault;
 use super::super::job::{Ask, Question};
 use super::super::tests::{claim, grant_of, key};
+use super::super::verbs::Look;
 use super::*;
-use crate::claim::{Attempt, Grant, Pledge, Renewal, Renewed};
+use crate::Operation;
+use crate::claim::{Attempt, Claim, Grant, Pledge, Renewal, Renewed};
 use crate::{Lease, Namespace};
 
 fn work<Q: Question>(
@@ -118,6 +122,8 @@ fn a_file_that_another_machine_has_opened_is_refused() {
     let refused = work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]);
     let [Err(error)] = &refused[..] else { panic!("{refused:?}") };
     assert_eq!(error.kind(), ErrorKind::Mismatch);
+    let refused = work(&mut writer, &mut rows, vec![Look(key("k"))]);
+    assert!(matches!(&refused[..], [Err(error)] if error.kind() == ErrorKind::Mismatch));
 }
 
 #[test]
@@ -130,4 +136,58 @@ fn one_bad_job_does_not_spoil_its_batch() {
     let answers = work(&mut writer, &mut rows, vec![endless, claim("l", "a", 1000)]);
     let [Err(error), Ok(Attempt::Granted(lease))] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!((error.kind(), &lease.key), (ErrorKind::Invalid, &key("l")));
+}
+
+/// A claim during whose transaction the file is removed.
+#[derive(Debug)]
+struct Sabotaged(Claim, PathBuf);
+
+impl Question for Sabotaged {
+    type Answer = Attempt;
+    const OPERATION: Operation = Operation::Acquire;
+    const KIND: Kind = Kind::Write;
+
+    fn decide(&self, batch: &mut Batch<'_, '_>) -> Result<Attempt, Fault> {
+        std::fs::remove_file(&self.1).unwrap();
+        self.0.decide(batch)
+    }
+}
+
+#[test]
+fn a_file_removed_before_the_commit_is_no_grant() {
+    let (folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let question = Sabotaged(claim("k", "a", 1000), folder.path().join("locks.db"));
+    let answers = work(&mut writer, &mut rows, vec![question]);
+    let [Err(error)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(error.kind(), ErrorKind::Unknown);
+    assert!(writer.refusal.is_some());
+}
+
+#[test]
+fn a_full_disk_changes_nothing_and_passes() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let limit = |pages: u32| {
+        let sql = format!("PRAGMA max_page_count = {pages}");
+        link.connection.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap();
+    };
+    limit(12);
+    let mut next = 0..;
+    let mut grants = 0;
+    let error = loop {
+        let claim = claim(&format!("{:0>300}", next.next().unwrap()), "a", 60_000);
+        match work(&mut writer, &mut rows, vec![claim]).remove(0) {
+            Ok(Attempt::Granted(lease)) => grants = lease.fence.get(),
+            Ok(Attempt::Held(status)) => panic!("{status:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("the disk is full"), "{error}");
+    limit(1000);
+    let lease = granted(work(&mut writer, &mut rows, vec![claim("k", "a", 1000)]));
+    assert_eq!(lease.fence.get(), grants + 1, "the failed grant has left nothing behind");
 }
