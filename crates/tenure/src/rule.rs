@@ -254,6 +254,6 @@ mod tests {
 
     #[test]
     fn rearming_gives_the_full_ttl() {
-        assert_eq!(granted("a", 1, at(0)).rearmed(at(100)).deadline, at(110).at);
+        assert_eq!(granted("a", 1, at(0)).rearmed(at(100).at).deadline, at(110).at);
     }
 }

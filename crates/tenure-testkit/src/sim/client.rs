@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tenure::clock::{Clock, within};
 use tenure::{Backoff, Error, ErrorKind, Guard, LockRequest, Locks, Owner, Store};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::check::Phase;
@@ -34,6 +35,8 @@ pub(crate) struct Client {
     pub(crate) node: Arc<Node>,
     pub(crate) clock: Arc<SimClock>,
     pub(crate) locks: Locks,
+    /// One flush at a time: the engine wakes several of them in any order.
+    flushing: Mutex<()>,
 }
 
 impl Client {
@@ -47,7 +50,8 @@ impl Client {
             let error = match Self::settings(world, &clock, seat).open_on(store).await {
                 Ok(locks) => {
                     let world = Arc::clone(world);
-                    return Some(Arc::new(Self { world, seat, node, clock, locks }));
+                    let flushing = Mutex::default();
+                    return Some(Arc::new(Self { world, seat, node, clock, locks, flushing }));
                 }
                 Err(error) => error,
             };
@@ -257,10 +261,11 @@ impl Worker {
     /// The acquire is over, and nothing of it may stay locked. Now and then that is put to the
     /// test at once.
     pub(crate) async fn over(&self, attempt: &Attempt, how: &'static str) {
-        let Client { world, seat, locks, .. } = &*self.client;
+        let Client { world, seat, locks, flushing, .. } = &*self.client;
         world.step(Step::Ended { seat: *seat, attempt: attempt.number, how });
         world.ended(attempt.number, Phase::Over);
         if world.dice.chance(400) {
+            let _turn = flushing.lock().await;
             locks.flush().await;
             world.flushed(attempt.number);
         }

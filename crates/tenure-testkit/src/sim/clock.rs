@@ -1,11 +1,11 @@
 //! Simulated time: one timeline, and for every node a clock of its own on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tenure::clock::{Clock, Moment, Sleep};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// True time of the run. It stands still while anything can run and then jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,45 @@ pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A value that tasks wait for.
+///
+/// Unlike `tokio::sync::watch`, which draws lots, it wakes those who wait in the order in which
+/// they came: the same seed must be the same run.
+#[derive(Debug)]
+pub(crate) struct Level<T> {
+    value: Mutex<T>,
+    changed: Notify,
+}
+
+impl<T: Copy> Level<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), changed: Notify::new() }
+    }
+
+    pub(crate) fn get(&self) -> T {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets it; returns what it was.
+    pub(crate) fn set(&self, value: T) -> T {
+        let mut standing = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *standing, value);
+        drop(standing);
+        self.changed.notify_waiters();
+        before
+    }
+
+    pub(crate) async fn wait_for(&self, is_reached: impl Fn(T) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_reached(self.get()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run {
     Running,
@@ -55,7 +94,7 @@ enum Run {
 #[derive(Debug)]
 pub(crate) struct Node {
     timeline: Timeline,
-    run: watch::Sender<Run>,
+    run: Level<Run>,
     stops: AtomicU64,
     stopped_at: AtomicU64,
     stopped_for: AtomicU64,
@@ -65,7 +104,7 @@ impl Node {
     pub(crate) fn new(timeline: Timeline) -> Self {
         Self {
             timeline,
-            run: watch::Sender::new(Run::Running),
+            run: Level::new(Run::Running),
             stops: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             stopped_for: AtomicU64::new(0),
@@ -73,7 +112,7 @@ impl Node {
     }
 
     fn state(&self) -> Run {
-        *self.run.borrow()
+        self.run.get()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -96,7 +135,7 @@ impl Node {
         }
         self.stops.fetch_add(1, Ordering::Relaxed);
         self.stopped_at.store(self.timeline.nanos(), Ordering::Relaxed);
-        self.run.send_replace(Run::Stopped);
+        self.run.set(Run::Stopped);
         true
     }
 
@@ -104,26 +143,23 @@ impl Node {
         if self.state() == Run::Stopped {
             let span = self.timeline.nanos() - self.stopped_at.load(Ordering::Relaxed);
             self.stopped_for.fetch_add(span, Ordering::Relaxed);
-            self.run.send_replace(Run::Running);
+            self.run.set(Run::Running);
         }
     }
 
     /// Ends it for good; false when it was dead already.
     pub(crate) fn kill(&self) -> bool {
-        self.run.send_replace(Run::Dead) != Run::Dead
+        self.run.set(Run::Dead) != Run::Dead
     }
 
     /// Returns as soon as it runs; never, once it is dead.
     pub(crate) async fn awake(&self) {
-        if !self.is_running() {
-            // It cannot fail: the sender is this value's.
-            let _ = self.run.subscribe().wait_for(|run| *run == Run::Running).await;
-        }
+        self.run.wait_for(|run| run == Run::Running).await;
     }
 
     /// Returns when it is dead.
     pub(crate) async fn died(&self) {
-        let _ = self.run.subscribe().wait_for(|run| *run == Run::Dead).await;
+        self.run.wait_for(|run| run == Run::Dead).await;
     }
 
     /// For how long it has been stopped in all.

@@ -17,8 +17,11 @@ const FAIR: Weather = Weather { lost: 10, duplicated: 10, refused: 5, slow: 10, 
 /// Strikes until the world is healed.
 pub(crate) async fn strike(world: Arc<World>) {
     let faults = world.plan.faults;
-    while !world.is_healed() {
+    loop {
         world.timeline.sleep(world.dice.millis(50, 1500)).await;
+        if world.is_healed() {
+            return;
+        }
         let seat = usize::try_from(world.dice.below(SEATS as u64)).unwrap_or(0);
         match world.dice.below(16) {
             0..4 if faults.client_stops => stop_client(&world, seat),

@@ -30,7 +30,8 @@ struct State {
 pub(crate) struct Server {
     pub(crate) clock: SimClock,
     pub(crate) node: Arc<Node>,
-    pub(crate) hub: WatchHub,
+    /// The watches of each client process, by its seat.
+    hubs: BTreeMap<usize, WatchHub>,
     pub(crate) is_up: bool,
     mutant: Option<Mutant>,
     state: State,
@@ -62,7 +63,7 @@ impl Server {
         Self {
             clock,
             node,
-            hub: WatchHub::default(),
+            hubs: BTreeMap::new(),
             is_up: true,
             mutant,
             state: State::default(),
@@ -95,12 +96,12 @@ impl Server {
         found.map(|(_, record)| record).filter(|record| record.is_live(now))
     }
 
-    pub(crate) fn apply(&mut self, request: &Request) -> Applied {
+    pub(crate) fn apply(&mut self, seat: usize, request: &Request) -> Applied {
         self.applied += 1;
         let now = Now { at: self.clock.now(), wall: self.clock.wall() };
         let key = request.key();
         let before = key.and_then(|key| self.standing(key)).cloned();
-        let (mut change, reply) = self.decide(request, before.as_ref(), now);
+        let (mut change, reply) = self.decide(seat, request, before.as_ref(), now);
         let delete_later = self.has(Mutant::ReleaseInTwoSteps)
             && matches!((request, &change), (Request::Release(_), Change::Remove));
         if delete_later {
@@ -112,6 +113,18 @@ impl Server {
         }
         let after = key.and_then(|key| self.standing(key)).cloned();
         Applied { before, after, reply, now: self.clock.steady(), delete_later }
+    }
+
+    /// A new process on that seat: the watches of the one before are not its own.
+    pub(crate) fn connect(&mut self, seat: usize) {
+        self.hubs.insert(seat, WatchHub::default());
+    }
+
+    /// Wakes the watches of that seat's process.
+    pub(crate) fn ring(&self, seat: usize, key: &Key) {
+        if let Some(hub) = self.hubs.get(&seat) {
+            hub.ring(key);
+        }
     }
 
     /// Takes away whatever stands on the key.
@@ -151,6 +164,7 @@ impl Server {
 
     fn decide(
         &mut self,
+        seat: usize,
         request: &Request,
         standing: Option<&Record>,
         now: Now,
@@ -168,7 +182,10 @@ impl Server {
                 (Change::Keep, Reply::Lease(live.map(|record| record.lease(key, now.at))))
             }
             Request::List(query) => (Change::Keep, Reply::Page(self.page(query, now.at))),
-            Request::Watch(key) => (Change::Keep, Reply::Watch(self.hub.watch(key))),
+            Request::Watch(key) => {
+                let hub = self.hubs.entry(seat).or_default();
+                (Change::Keep, Reply::Watch(hub.watch(key)))
+            }
             Request::Agree(pledge) => {
                 let standing = self.fingerprint.get_or_insert_with(|| pledge.fingerprint.clone());
                 (Change::Keep, Reply::Fingerprint(standing.clone()))

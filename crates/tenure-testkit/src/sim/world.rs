@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
-
 use super::Plan;
 use super::check::{Believer, Checker, Phase};
-use super::clock::{Node, SimClock, Skew, Timeline};
+use super::clock::{Level, Node, SimClock, Skew, Timeline};
 use super::counters::Count;
 use super::dice::Dice;
 use super::message::{Envelope, Reply, attempt_number, key_number};
@@ -53,7 +51,7 @@ pub(crate) struct World {
     checker: Mutex<Checker>,
     weather: Mutex<Weather>,
     seats: Mutex<Vec<Seat>>,
-    healed: watch::Sender<bool>,
+    healed: Level<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,7 +74,7 @@ impl World {
             checker: Mutex::new(Checker::new(plan.trace)),
             weather: Mutex::new(Weather::CALM),
             seats: Mutex::new((0..SEATS + 1).map(seat).collect()),
-            healed: watch::Sender::new(false),
+            healed: Level::new(false),
             plan,
         }
     }
@@ -131,6 +129,7 @@ impl World {
     pub(crate) fn sit_down(&self, seat: usize) -> (Arc<Node>, SimClock) {
         let node = Arc::new(Node::new(self.timeline));
         lock(&self.seats)[seat].node = Arc::clone(&node);
+        self.server().connect(seat);
         let slow = self.plan.mutant == Some(Mutant::SlowClock);
         let skew = Skew {
             zero: Duration::from_millis(self.dice.below(1_000_000)),
@@ -149,7 +148,7 @@ impl World {
         if !server.is_up {
             return None;
         }
-        let applied = server.apply(&envelope.request);
+        let applied = server.apply(envelope.seat, &envelope.request);
         let mut checker = self.checker();
         let key = envelope.request.key();
         checker.step(Step::Applied {
@@ -168,10 +167,12 @@ impl World {
         checker.applied(envelope, &applied);
         if let Some(key) = key.filter(|_| frees(&applied.reply)) {
             let no_poll = self.plan.mutant == Some(Mutant::NoFallbackPoll);
-            if no_poll || (!self.is_healed() && self.dice.chance(200)) {
-                checker.count(Count::WakeUpLost);
-            } else {
-                server.hub.ring(key);
+            for seat in 0..SEATS {
+                if no_poll || (!self.is_healed() && self.dice.chance(200)) {
+                    checker.count(Count::WakeUpLost);
+                } else {
+                    server.ring(seat, key);
+                }
             }
         }
         Some((applied.reply, applied.delete_later))
@@ -207,18 +208,17 @@ impl World {
     // Healing.
 
     pub(crate) fn is_healed(&self) -> bool {
-        *self.healed.borrow()
+        self.healed.get()
     }
 
     pub(crate) async fn until_healed(&self) {
-        // It cannot fail: the sender is this value's.
-        let _ = self.healed.subscribe().wait_for(|healed| *healed).await;
+        self.healed.wait_for(|healed| healed).await;
     }
 
     /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.step(Step::Fault { what: "healed", node: 0 });
-        self.healed.send_replace(true);
+        self.healed.set(true);
         self.set_weather(Weather::CALM);
         for seat in 0..SEATS {
             self.set_cut(seat, false);
