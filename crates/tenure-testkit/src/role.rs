@@ -2,16 +2,19 @@
 //! output, and may stop or kill it.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::clock::{Clock, SystemClock};
+use tenure::error::Chain;
 use tenure::{Guard, Locks};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::wait::bounded;
 
@@ -38,6 +41,12 @@ pub enum Role {
         /// What its keys begin with.
         prefix: String,
     },
+    /// Does what it is told, line by line: to `acquire KEY` it answers `granted FENCE` or
+    /// `refused KIND TEXT`, and keeps what it got.
+    Answer {
+        /// The store.
+        url: String,
+    },
     /// Acquires one key again and again and asks its guard whether it holds, all the time. Says
     /// `held FENCE` after a grant, and `believed FENCE UNTIL` with the last moment (on the boot
     /// clock, which all processes of a machine share) of each belief when it ends.
@@ -56,6 +65,7 @@ impl Role {
         match self {
             Self::Hold { url, key, ttl } => format!("hold\n{url}\n{key}\n{}", ttl.as_millis()),
             Self::Load { url, prefix } => format!("load\n{url}\n{prefix}\n0"),
+            Self::Answer { url } => format!("answer\n{url}\n\n0"),
             Self::Believe { url, key, ttl } => {
                 format!("believe\n{url}\n{key}\n{}", ttl.as_millis())
             }
@@ -69,6 +79,7 @@ impl Role {
         match name.as_str() {
             "hold" => Some(Self::Hold { url, key, ttl }),
             "load" => Some(Self::Load { url, prefix: key }),
+            "answer" => Some(Self::Answer { url }),
             "believe" => Some(Self::Believe { url, key, ttl }),
             _ => None,
         }
@@ -78,6 +89,7 @@ impl Role {
         match self {
             Self::Hold { url, key, ttl } => hold(&url, &key, ttl).await,
             Self::Load { url, prefix } => load(&url, &prefix).await,
+            Self::Answer { url } => answer(&url).await,
             Self::Believe { url, key, ttl } => believe(&url, &key, ttl).await,
         }
     }
@@ -133,6 +145,23 @@ async fn load(url: &str, prefix: &str) -> Result<()> {
     Ok(())
 }
 
+async fn answer(url: &str) -> Result<()> {
+    let locks = Locks::open(url).await?;
+    let mut held = Vec::new();
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let key = line.strip_prefix("acquire ").context("an order that it does not know")?;
+        match locks.lock(key).ttl(Duration::from_secs(60)).wait(Duration::ZERO).acquire().await {
+            Ok(guard) => {
+                say(&format!("granted {}", guard.fence()));
+                held.push(guard);
+            }
+            Err(error) => say(&format!("refused {:?} {}", error.kind(), Chain(&error))),
+        }
+    }
+    Ok(())
+}
+
 async fn believe(url: &str, key: &str, ttl: Duration) -> Result<()> {
     let locks = Locks::open(url).await?;
     loop {
@@ -163,6 +192,7 @@ fn last_belief(guard: &Guard) -> u64 {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    orders: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -172,15 +202,51 @@ impl Process {
     /// # Errors
     /// When it cannot be started.
     pub fn start(role: &Role) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
+        Self::start_in::<&str, &str>(role, [])
+    }
+
+    /// Starts this program again in `role`, with more in its environment.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_in<K: AsRef<OsStr>, V: AsRef<OsStr>>(
+        role: &Role,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.envs(environment);
+        Self::spawn(command, role)
+    }
+
+    /// Starts `program`, a copy of this one, in `role` as another user.
+    ///
+    /// # Errors
+    /// When it cannot be started, as when this user may not become another.
+    pub fn start_as(role: &Role, program: &Path, user: u32) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.uid(user);
+        Self::spawn(command, role)
+    }
+
+    fn spawn(mut command: Command, role: &Role) -> Result<Self> {
+        let mut child = command
             .env(VARIABLE, role.encode())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .context("the helper did not start")?;
         let out = child.stdout.take().context("the helper has no output")?;
-        Ok(Self { child, lines: BufReader::new(out).lines() })
+        let orders = child.stdin.take().context("the helper has no input")?;
+        Ok(Self { child, orders, lines: BufReader::new(out).lines() })
+    }
+
+    /// Gives it a line to act on.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub async fn tell(&mut self, line: &str) -> Result<()> {
+        self.orders.write_all(format!("{line}\n").as_bytes()).await.context("the helper ended")
     }
 
     /// Its next line, as it is; `None` when it has ended.

@@ -117,6 +117,19 @@ impl<'c> Rows<'c> {
         self.connection.execute_batch(sql)
     }
 
+    /// Writes everything that stands in the log into the database, synced, and begins a new log.
+    /// From then on commits wait for the disk.
+    pub(super) fn rewrite(&self) -> rusqlite::Result<()> {
+        self.set_synced(true)?;
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy: bool = self.connection.query_row(sql, [], |row| row.get(0))?;
+        if busy {
+            let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+            return Err(rusqlite::Error::SqliteFailure(busy, None));
+        }
+        Ok(())
+    }
+
     /// Leaves the log alone when the connection closes.
     pub(super) fn abandon(&self) {
         use rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;

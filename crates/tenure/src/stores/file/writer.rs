@@ -34,6 +34,8 @@ pub(super) struct Writer {
     refusal: Option<Error>,
     // Whether commits of the present connection wait for the disk.
     synced: bool,
+    // A commit failed, and the disk may lack what the log seems to hold.
+    unsettled: bool,
 }
 
 /// How a transaction ended that was not committed, or not surely.
@@ -60,8 +62,18 @@ impl Writer {
     ) -> Result<Self> {
         let link = schema::open(&place, &boot)?;
         let stamp = link.stamp;
-        let (link, refusal, synced) = (Some(link), None, true);
-        Ok(Self { place, boot, hub, jobs, stamp, link, refusal, synced })
+        let link = Some(link);
+        Ok(Self {
+            place,
+            boot,
+            hub,
+            jobs,
+            stamp,
+            link,
+            refusal: None,
+            synced: true,
+            unsettled: false,
+        })
     }
 
     /// Works until every sender of jobs has gone and the last job is done.
@@ -121,7 +133,22 @@ impl Writer {
         }
     }
 
+    /// After a failed sync the kernel may count lost pages of the log as written, and what stands
+    /// in them can still be read. Nothing is told of it before all of it is written anew.
+    fn settle(&mut self, rows: &Rows<'_>) -> Result<()> {
+        if self.unsettled {
+            rows.rewrite().map_err(|error| explain(error, self.place.path()))?;
+            self.synced = true;
+            self.unsettled = false;
+        }
+        Ok(())
+    }
+
     fn work(&mut self, rows: &mut Rows<'_>, jobs: Vec<Box<dyn Job>>) -> Connection {
+        if let Err(error) = self.settle(rows) {
+            refuse(jobs, &error);
+            return Connection::Replace;
+        }
         // Whoever waits at the same time has no order to keep, so those who only look go first:
         // they need no lock and no sync.
         let (reads, writes): (Vec<_>, Vec<_>) =
@@ -275,8 +302,8 @@ impl Writer {
     fn undo_commit(&mut self, rows: &Rows<'_>, error: rusqlite::Error) -> Undone {
         let undone = rows.rollback();
         let error = explain_commit(error, self.place.path());
-        // After a failed sync the kernel may count lost pages as written: start afresh.
-        let connection = if undone.is_err() || error.kind() == ErrorKind::Unknown {
+        self.unsettled |= error.kind() == ErrorKind::Unknown;
+        let connection = if undone.is_err() || self.unsettled {
             Connection::Replace
         } else {
             Connection::Keep
