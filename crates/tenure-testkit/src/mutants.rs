@@ -101,7 +101,7 @@ impl Store for Mutant {
                         remaining: claim.ttl,
                         ..lease
                     })),
-                    held => Ok(held),
+                    held @ Attempt::Held(_) => Ok(held),
                 }
             }
             StoreBug::IgnoresCondition => self.take_anyway(claim).await,

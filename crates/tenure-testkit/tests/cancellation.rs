@@ -1,5 +1,7 @@
 //! Every future of the public API, dropped at every await point: no lock is left behind.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

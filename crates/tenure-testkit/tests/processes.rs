@@ -1,5 +1,7 @@
 //! Real processes on one file: killed under load, stopped while they hold.
 
+#![allow(clippy::print_stdout)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::process::ExitCode;

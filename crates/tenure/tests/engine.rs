@@ -1,6 +1,6 @@
 //! The engine on the in-process store: what callers see, without any fault.
 
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,7 +150,10 @@ async fn events_tell_the_story_without_owners_or_raw_keys() {
 async fn a_process_with_another_secret_is_refused() {
     let store =
         Arc::new(tenure::stores::memory::MemoryStore::new(Arc::new(tenure::clock::SystemClock)));
-    let open = |policy| Locks::builder().key_policy(policy).open_on(store.clone());
+    let open = |policy| {
+        let store = Arc::clone(&store) as Arc<dyn tenure::Store>;
+        Locks::builder().key_policy(policy).open_on(store)
+    };
     open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();
     open(KeyPolicy::hashed("0123456789abcdef").unwrap()).await.unwrap();
     for other in [KeyPolicy::plain(), KeyPolicy::hashed("fedcba9876543210").unwrap()] {

@@ -135,7 +135,8 @@ async fn first_come_first_served_within_a_process(subject: Subject) -> Result<()
 }
 
 async fn a_hundred_waiters_are_all_served(subject: Subject) -> Result<()> {
-    let locks = subject.locks().await?;
+    let builder = if subject.capabilities().await?.wakes { never_looks() } else { quick() };
+    let (locks, faults) = subject.faulty_with(builder).await?;
     let inside = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..100)
         .map(|_| {
@@ -153,6 +154,12 @@ async fn a_hundred_waiters_are_all_served(subject: Subject) -> Result<()> {
     for task in tasks {
         bounded("every waiter to be served", ms(30_000), task).await???;
     }
+    // The head asks, subscribes, asks again, is woken and asks: no one else asks anything.
+    let asked = faults.calls(Operation::Acquire);
+    ensure!(
+        !subject.capabilities().await?.wakes || asked <= 400,
+        "{asked} requests for 100 grants"
+    );
     Ok(())
 }
 

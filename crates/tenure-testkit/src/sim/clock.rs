@@ -1,7 +1,7 @@
 //! Simulated time: one timeline, and for every node a clock of its own on it.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tenure::clock::{Clock, Moment, Sleep};

@@ -20,6 +20,9 @@ use crate::owned::Owned;
 use crate::planted::Bug;
 use crate::watch::Watch;
 
+/// No loop without a sleep, whatever a store says is left of a lease.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// What a waiter can see.
 #[derive(Clone, Debug)]
 pub struct Waiting {
@@ -300,7 +303,7 @@ impl<'a> Asking<'a> {
         self.looks = self.looks.saturating_add(1);
         let look = now + context.options.poll.pause(self.looks, &*context.random);
         let expiry = self.seen.as_ref().filter(|_| self.outage.is_none());
-        let expiry = expiry.map(|status| now + status.remaining);
+        let expiry = expiry.map(|status| now + status.remaining.max(PAUSE_MIN));
         let wake = [expiry, self.deadline].into_iter().flatten().fold(look, Moment::min);
         let alarm = clock.sleep_until(wake);
         match &mut self.watch {

@@ -303,11 +303,8 @@ impl Writer {
         let undone = rows.rollback();
         let error = explain_commit(error, self.place.path());
         self.unsettled |= error.kind() == ErrorKind::Unknown;
-        let connection = if undone.is_err() || self.unsettled {
-            Connection::Replace
-        } else {
-            Connection::Keep
-        };
+        let connection =
+            if undone.is_err() || self.unsettled { Connection::Replace } else { Connection::Keep };
         Undone::Failed(error, connection)
     }
 

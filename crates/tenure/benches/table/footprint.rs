@@ -1,0 +1,45 @@
+//! The memory of a million held leases.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tenure::Locks;
+
+use crate::machine::resident;
+use crate::report::{Row, Table, grouped};
+use crate::role::{Helper, argument, say};
+use crate::sample::{key, on_one_thread};
+
+const LEASES: u64 = 1_000_000;
+const BYTES_MAX: f64 = 300.0;
+/// Enough for everything that is made once.
+const WARM_UP: u64 = 1_000;
+
+pub(crate) fn measure(table: &mut Table) -> Result<()> {
+    // In a process of its own: what earlier rows gave back to the allocator would be used again.
+    let [bytes] = Helper::start("hold leases", &[&LEASES.to_string()])?.numbers()?;
+    let each = bytes as f64 / LEASES as f64;
+    let row = Row::new("memory: bytes per lease, 1,000,000", format!("{} B", grouped(each)));
+    let row = row.beside("Redis 7: 192 B (known)").ratio(each / 192.0);
+    table.add(row.target("≤ 300 B", each <= BYTES_MAX).note("resident; 34-byte key, UUID owner"));
+    Ok(())
+}
+
+pub(crate) fn play(arguments: &[String]) -> Result<()> {
+    let leases: u64 = argument(arguments, 0)?;
+    on_one_thread(async move {
+        let locks = Locks::open("memory:").await?;
+        hold(&locks, 0..WARM_UP).await?;
+        let before = resident()?;
+        hold(&locks, WARM_UP..WARM_UP + leases).await?;
+        say(&resident()?.saturating_sub(before).to_string())
+    })
+}
+
+async fn hold(locks: &Locks, numbers: std::ops::Range<u64>) -> Result<()> {
+    for number in numbers {
+        let guard = locks.lock(&key(number)).ttl(Duration::from_secs(3600)).acquire().await?;
+        drop(guard.detach());
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What the kernel says of this machine and this process.
+
+use std::fs::read_to_string;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+
+/// One line on what all figures depend on.
+pub(crate) fn facts() -> Result<String> {
+    let cores = std::thread::available_parallelism()?;
+    let kernel = read_to_string("/proc/sys/kernel/osrelease")?;
+    let load = read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or("?");
+    let cpus = read_to_string("/proc/cpuinfo")?;
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, model)| model);
+    Ok(format!(
+        "{cores} cores ({model}), Linux {}, load {load} at start, files in {}",
+        kernel.trim(),
+        FOLDER
+    ))
+}
+
+/// Where the files of this benchmark go: beside the build, so on a disk and not in memory.
+pub(crate) const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+pub(crate) fn folder() -> Result<tempfile::TempDir> {
+    std::fs::create_dir_all(FOLDER)?;
+    tempfile::tempdir_in(FOLDER).context("no folder for the files")
+}
+
+/// The memory of this process that is in RAM now, in bytes.
+pub(crate) fn resident() -> Result<u64> {
+    let rollup = read_to_string("/proc/self/smaps_rollup")?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).context("no Rss line")?;
+    Ok(kib.trim().parse::<u64>()? * 1024)
+}
+
+/// The processor time that this process has used so far, with all its threads.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+}

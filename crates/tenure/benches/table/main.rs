@@ -1,0 +1,58 @@
+//! What tenure costs: one table, each figure beside what it is measured against in the same run.
+//!
+//! `cargo bench` measures all of it in some three minutes, `cargo bench -- NAME` only the sections
+//! whose name contains NAME. A missed target is told in the table and in its last line; the exit
+//! code is 0 all the same, since another machine or a busy one misses what this one reaches.
+
+#![allow(clippy::print_stdout)]
+
+mod batching;
+mod cycle;
+mod file_load;
+mod footprint;
+mod growth;
+mod handoff;
+mod kept;
+mod machine;
+mod raw_sqlite;
+mod report;
+mod role;
+mod rule_alone;
+mod sample;
+mod waiters;
+
+use anyhow::{Context, Result};
+use tenure::clock::{Clock, SystemClock};
+
+use report::Table;
+
+/// One measurement: what the rows that it adds begin with, and how to get them.
+type Section = (&'static str, fn(&mut Table) -> Result<()>);
+
+const SECTIONS: &[Section] = &[
+    ("rule", rule_alone::measure),
+    ("memory: cycle", cycle::measure),
+    ("memory: waiters", waiters::measure),
+    ("memory: bytes per lease", footprint::measure),
+    ("memory: kept-alive guards", kept::measure),
+    ("file: tasks", file_load::measure_tasks),
+    ("file: processes", file_load::measure_processes),
+    ("file: hand-off", handoff::measure),
+    ("file: rows", growth::measure),
+];
+
+fn main() -> Result<()> {
+    role::play_if_asked();
+    let started = SystemClock.now();
+    // Cargo itself adds `--bench`.
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part));
+    println!("{}", machine::facts()?);
+    let mut table = Table::start();
+    for (name, measure) in SECTIONS.iter().filter(|(name, _)| is_wanted(name)) {
+        measure(&mut table).with_context(|| format!("section {name}"))?;
+    }
+    table.end(SystemClock.now().since(started));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Taking measurements: how long, how often, and which one counts.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Result;
+use tenure::clock::{Clock, Moment, SystemClock};
+
+/// The middle one, or the one at another share of the sorted values.
+pub(crate) fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Option<T> {
+    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let last = values.len().checked_sub(1)?;
+    values.get((last as f64 * share).round() as usize).copied()
+}
+
+pub(crate) fn median<T: Copy + PartialOrd>(values: &mut [T]) -> Option<T> {
+    quantile(values, 0.5)
+}
+
+pub(crate) fn rate(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
+}
+
+/// How long `work` took.
+pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
+    let start = SystemClock.now();
+    let value = work()?;
+    Ok((value, SystemClock.now().since(start)))
+}
+
+pub(crate) fn elapsed_since(start: Moment) -> Duration {
+    SystemClock.now().since(start)
+}
+
+/// Runs on one thread, as a program with `flavor = "current_thread"` does.
+pub(crate) fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Runs on a worker per core, as a program with `#[tokio::main]` does.
+pub(crate) fn on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+/// A key of 34 bytes, anywhere in the order of keys: neighbours in number are none in the store.
+pub(crate) fn key(number: u64) -> String {
+    // An odd factor makes this a permutation of the 64-bit numbers.
+    let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    format!("bench:row:{spread:016x}{number:08x}")
+}
