@@ -27,6 +27,8 @@ pub enum Fault {
     Hang,
     /// It is carried out and never answered.
     HangAfter,
+    /// It is carried out at once, and the reply takes this time.
+    SlowReply(Duration),
     /// It is carried out twice; the second reply is the caller's.
     Duplicate,
 }
@@ -134,6 +136,11 @@ impl Faults {
             Some(Fault::HangAfter) => {
                 let _ = call().await;
                 std::future::pending().await
+            }
+            Some(Fault::SlowReply(by)) => {
+                let answer = call().await;
+                sleep(by).await;
+                answer
             }
             Some(Fault::Duplicate) => {
                 let _ = call().await;

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Then<T> = Box<dyn FnOnce(T) + Send>;
+type Plan<T> = Box<dyn FnOnce() -> Then<T> + Send>;
 
 /// A future that moves to the runtime when it is dropped half-way, and is finished there.
 ///
@@ -16,18 +17,21 @@ type Then<T> = Box<dyn FnOnce(T) + Send>;
 /// see how it ended. Awaited to the end it costs no task.
 pub(crate) struct Owned<T: Send + 'static> {
     work: Option<Work<T>>,
-    then: Option<Then<T>>,
+    plan: Option<Plan<T>>,
     runtime: Handle,
 }
 
 impl<T: Send + 'static> Owned<T> {
     pub(crate) fn new(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { work: Some(Box::pin(work)), then: None, runtime: runtime.clone() }
+        Self { work: Some(Box::pin(work)), plan: None, runtime: runtime.clone() }
     }
 
-    /// What to do with the outcome when nobody waits for it.
-    pub(crate) fn if_abandoned(mut self, then: impl FnOnce(T) + Send + 'static) -> Self {
-        self.then = Some(Box::new(then));
+    /// `plan` is called when nobody waits any more, and says what to do with the outcome.
+    pub(crate) fn if_abandoned<F: FnOnce(T) + Send + 'static>(
+        mut self,
+        plan: impl FnOnce() -> F + Send + 'static,
+    ) -> Self {
+        self.plan = Some(Box::new(|| Box::new(plan())));
         self
     }
 }
@@ -48,7 +52,7 @@ impl<T: Send + 'static> Future for Owned<T> {
 impl<T: Send + 'static> Drop for Owned<T> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take() {
-            let then = self.then.take();
+            let then = self.plan.take().map(|plan| plan());
             self.runtime.spawn(async move {
                 let outcome = work.await;
                 if let Some(then) = then {
@@ -75,7 +79,7 @@ mod tests {
         let (go, ready) = oneshot::channel::<u8>();
         let (tell, told) = oneshot::channel();
         let owned = Owned::new(&Handle::current(), ready)
-            .if_abandoned(move |outcome| drop(tell.send(outcome)));
+            .if_abandoned(|| move |outcome| drop(tell.send(outcome)));
         drop(owned);
         go.send(7).unwrap();
         assert_eq!(told.await.unwrap(), Ok(7));

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tenure::clock::{Clock, SystemClock};
-use tenure::{Guard, LostReason};
+use tenure::{ErrorKind, Guard, LostReason, Operation};
 
 use super::{Subject, group, ms};
+use crate::faults::Fault;
 use crate::wait::{bounded, until};
 
 group!("expiry":
     a_lease_ends_with_its_ttl_and_not_before,
     belief_ends_before_the_key_is_granted_again,
+    belief_counts_from_the_question_not_from_the_answer,
+    a_grant_that_comes_too_late_is_given_back,
     an_expired_lease_is_gone_from_status_and_list,
 );
 
@@ -44,6 +47,27 @@ async fn belief_ends_before_the_key_is_granted_again(subject: Subject) -> Result
     let error = first.release().await.err().context("released a lost lock")?;
     let overrun = error.overrun().context("no overrun told")?;
     ensure!(overrun.live_fence == Some(second.fence()), "{overrun:?}");
+    Ok(())
+}
+
+async fn belief_counts_from_the_question_not_from_the_answer(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::SlowReply(TTL / 2));
+    let guard = locks.lock("k").ttl(TTL).keep_alive(false).acquire().await?;
+    ensure!(guard.remaining() <= TTL / 2, "believes for {:?} more", guard.remaining());
+    let second = subject.locks().await?.lock("k").wait(TTL * 10).acquire().await?;
+    ensure!(!guard.is_held() && second.is_held(), "two believe at once");
+    Ok(())
+}
+
+async fn a_grant_that_comes_too_late_is_given_back(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::SlowReply(TTL * 19 / 20));
+    let late = locks.lock("k").ttl(TTL).try_acquire().await;
+    ensure!(late.is_err_and(|e| e.kind() == ErrorKind::Unavailable), "handed out all the same");
+    faults.next(Operation::Acquire, Fault::SlowReply(TTL * 2));
+    let guard = locks.lock("k").ttl(TTL).wait(TTL * 10).acquire().await?;
+    ensure!(guard.remaining() > TTL / 2, "only {:?} left", guard.remaining());
     Ok(())
 }
 

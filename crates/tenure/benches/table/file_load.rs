@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::batching::commits;
 use crate::machine::folder;
-use crate::raw_sqlite::RawSqlite;
+use crate::raw_sqlite::{self, RawSqlite};
 use crate::report::{Row, Table, per_second};
 use crate::role::{Helper, argument, await_start, say};
 use crate::sample::{elapsed_since, key, median, on_all_cores, rate};
@@ -31,7 +31,8 @@ pub(crate) fn measure_tasks(table: &mut Table) -> Result<()> {
 fn measure_in_one_process(table: &mut Table, tasks: usize) -> Result<()> {
     let folder = folder()?;
     let path = folder.path().join("locks.db");
-    let mut raw = RawSqlite::open(&folder.path().join("raw.db"))?;
+    let connection = raw_sqlite::open(&folder.path().join("raw.db"))?;
+    let mut raw = RawSqlite::on(&connection)?;
     let (mut ours, mut theirs, mut full, mut batches) = (vec![], vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         let load = load(&path, 1, tasks)?;

@@ -84,14 +84,14 @@ async fn acquire_time(locks: &Locks, number: u64) -> Result<Duration> {
 /// Leaves `rows` leases behind, with those that stand already.
 async fn fill(locks: &Locks, rows: u64) -> Result<()> {
     let next = Arc::new(AtomicU64::new(if rows == FEW { 0 } else { FEW }));
-    let mut tasks = JoinSet::new();
+    let mut tasks: JoinSet<tenure::Result<()>> = JoinSet::new();
     for _ in 0..TASKS {
         let (locks, next) = (locks.clone(), Arc::clone(&next));
         tasks.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= rows {
-                    return tenure::Result::Ok(());
+                    return Ok(());
                 }
                 let ttl = Duration::from_secs(3600);
                 drop(locks.lock(&key(number)).ttl(ttl).acquire().await?.detach());

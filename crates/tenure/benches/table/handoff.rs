@@ -7,7 +7,7 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 
 use crate::machine::folder;
-use crate::raw_sqlite::RawSqlite;
+use crate::raw_sqlite::{self, RawSqlite};
 use crate::report::{Row, Table, short};
 use crate::role::{Helper, argument, await_start, parse, say};
 use crate::sample::{elapsed_since, median, on_all_cores, quantile};
@@ -27,7 +27,8 @@ struct Held {
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let path = folder.path().join("locks.db").display().to_string();
-    let mut raw = RawSqlite::open(&folder.path().join("raw.db"))?;
+    let connection = raw_sqlite::open(&folder.path().join("raw.db"))?;
+    let mut raw = RawSqlite::on(&connection)?;
     let before = raw.commit_time(200)?;
     let mut grants = contend(&path)?;
     let commit = (before + raw.commit_time(200)?) / 2;

@@ -4,42 +4,59 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Statement, params};
 use tenure::clock::{Clock, SystemClock};
 use tenure::random::SystemRandom;
 use tenure::{Holder, Locks, Owner};
 
 use crate::sample::{elapsed_since, key, median, on_one_thread, rate};
 
-const INSERT: &str = "INSERT INTO leases
-    (key, owner, holder, fence, ttl_ns, deadline_ns, granted_at_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const DELETE: &str = "DELETE FROM leases WHERE key = ?1";
+const TTL_NS: i64 = 30_000_000_000;
+const WALL_MS: i64 = 1_800_000_000_000;
 
-/// A connection with the settings of the store's own, and nothing of it between.
+/// A connection with the settings of the store's own. The store makes the file, so that the tables
+/// are the store's, whatever those are.
+pub(crate) fn open(path: &Path) -> Result<Connection> {
+    let url = format!("file:{}", path.display());
+    on_one_thread(async { Ok(drop(Locks::open(&url).await?)) })?;
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;",
+    )?;
+    Ok(connection)
+}
+
+/// The statements that write, prepared, and what they write.
 #[derive(Debug)]
-pub(crate) struct RawSqlite {
-    connection: Connection,
+pub(crate) struct RawSqlite<'c> {
+    begin: Statement<'c>,
+    insert: Statement<'c>,
+    delete: Statement<'c>,
+    commit: Statement<'c>,
     keys: Vec<String>,
     owner: String,
     holder: Holder,
     fence: i64,
 }
 
-impl RawSqlite {
-    /// The store makes the file, so that its tables are the store's whatever those are.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let url = format!("file:{}", path.display());
-        on_one_thread(async { Ok(drop(Locks::open(&url).await?)) })?;
-        let connection = Connection::open(path)?;
-        connection.busy_timeout(Duration::from_secs(5))?;
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-             PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;",
-        )?;
-        let owner = Owner::generate(&SystemRandom)?.expose();
-        let keys = (0..1024).map(|n| format!("t1/default/{}", key(n))).collect();
-        Ok(Self { connection, keys, owner, holder: Holder::this_process(), fence: 0 })
+impl<'c> RawSqlite<'c> {
+    pub(crate) fn on(connection: &'c Connection) -> Result<Self> {
+        Ok(Self {
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            insert: connection.prepare(
+                "INSERT INTO leases
+                    (key, owner, holder, fence, ttl_ns, deadline_ns, granted_at_ms)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?,
+            delete: connection.prepare("DELETE FROM leases WHERE key = ?1")?,
+            commit: connection.prepare("COMMIT")?,
+            keys: (0..1024).map(|number| format!("t1/default/{}", key(number))).collect(),
+            owner: Owner::generate(&SystemRandom)?.expose(),
+            holder: Holder::this_process(),
+            fence: 0,
+        })
     }
 
     /// Inserts and deletes rows for this long, `batch` of them per transaction; how many went in
@@ -69,34 +86,24 @@ impl RawSqlite {
     }
 
     fn insert(&mut self, batch: usize) -> Result<()> {
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        {
-            let mut insert = self.connection.prepare_cached(INSERT)?;
-            let now = i64::try_from(SystemClock.now().as_nanos())?;
-            let ttl = 30_000_000_000_i64;
-            for key in self.keys.iter().take(batch) {
-                self.fence += 1;
-                let (owner, holder) = (&self.owner, self.holder.as_str());
-                let wall_ms = 1_700_000_000_000_i64;
-                insert.execute(params![key, owner, holder, self.fence, ttl, now + ttl, wall_ms])?;
-            }
+        self.begin.execute([])?;
+        let deadline = i64::try_from(SystemClock.now().as_nanos())? + TTL_NS;
+        let (owner, holder) = (&self.owner, self.holder.as_str());
+        for key in self.keys.iter().take(batch) {
+            self.fence += 1;
+            let row = params![key, owner, holder, self.fence, TTL_NS, deadline, WALL_MS];
+            self.insert.execute(row)?;
         }
-        self.commit()
+        self.commit.execute([])?;
+        Ok(())
     }
 
     fn delete(&mut self, batch: usize) -> Result<()> {
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        {
-            let mut delete = self.connection.prepare_cached(DELETE)?;
-            for key in self.keys.iter().take(batch) {
-                delete.execute([key])?;
-            }
+        self.begin.execute([])?;
+        for key in self.keys.iter().take(batch) {
+            self.delete.execute([key])?;
         }
-        self.commit()
-    }
-
-    fn commit(&self) -> Result<()> {
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.commit.execute([])?;
         Ok(())
     }
 }

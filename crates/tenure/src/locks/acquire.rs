@@ -183,18 +183,20 @@ impl<'a> Asking<'a> {
         let cleanup = Arc::clone(&self.engine.cleanup);
         let grant = self.any_grant();
         let until = sent + claim.ttl;
-        Owned::new(&context.runtime, async move { store.try_acquire(&claim).await }).if_abandoned(
-            move |answer| match answer {
-                Ok(Attempt::Held(_)) => {}
-                Ok(Attempt::Granted(_)) => {
-                    cleanup.queue(Leftover { grant, until, granted_at: Some(sent) });
-                }
-                Err(error) if error.retry() == Retry::Unknown => {
-                    cleanup.queue(Leftover { grant, until, granted_at: None });
-                }
-                Err(_) => {}
-            },
-        )
+        let abandoned = move || {
+            let busy = cleanup.busy();
+            move |answer: Result<Attempt>| {
+                let granted_at = match answer {
+                    Ok(Attempt::Granted(_)) => Some(sent),
+                    Err(error) if error.retry() == Retry::Unknown => None,
+                    Ok(Attempt::Held(_)) | Err(_) => return,
+                };
+                cleanup.queue(Leftover { grant, until, granted_at });
+                drop(busy);
+            }
+        };
+        Owned::new(&context.runtime, async move { store.try_acquire(&claim).await })
+            .if_abandoned(abandoned)
     }
 
     /// Whatever this owner has on the key.

@@ -31,12 +31,22 @@ pub(crate) struct Leftover {
 #[derive(Debug)]
 pub(crate) struct Cleanup {
     context: Arc<Context>,
-    pending: watch::Sender<usize>,
+    pending: Arc<watch::Sender<usize>>,
     doubtful: Mutex<Doubtful>,
 }
 
 /// The work on leases that may have been granted, by what they would be.
 type Doubtful = HashMap<(Key, Owner), Arc<watch::Sender<State>>>;
+
+/// Counts as work that [`Cleanup::flush`] waits for.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<watch::Sender<usize>>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -47,12 +57,12 @@ enum State {
 
 impl Cleanup {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, pending: watch::Sender::new(0), doubtful: Mutex::default() }
+        Self { context, pending: Arc::new(watch::Sender::new(0)), doubtful: Mutex::default() }
     }
 
     /// Starts to give `leftover` back in the background, until it is done or has ended by itself.
     pub(crate) fn queue(self: &Arc<Self>, leftover: Leftover) {
-        self.pending.send_modify(|count| *count += 1);
+        let busy = self.busy();
         let id = (leftover.grant.key.clone(), leftover.grant.owner.clone());
         let state = Arc::new(watch::Sender::new(State::Working));
         if leftover.granted_at.is_none() {
@@ -67,7 +77,7 @@ impl Cleanup {
                 doubtful.remove(&id);
             }
             drop(doubtful);
-            this.pending.send_modify(|count| *count -= 1);
+            drop(busy);
         });
     }
 
@@ -84,6 +94,12 @@ impl Cleanup {
         };
         // An error means that the sender is gone, and so the work is done.
         let _ = done.wait_for(|state| *state == State::Done).await;
+    }
+
+    /// Something that may have to be given back is under way until this is dropped.
+    pub(crate) fn busy(&self) -> Busy {
+        self.pending.send_modify(|count| *count += 1);
+        Busy(Arc::clone(&self.pending))
     }
 
     /// Returns when nothing is left to give back.
