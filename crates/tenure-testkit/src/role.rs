@@ -33,8 +33,8 @@ pub enum Role {
         /// The ttl of the lease.
         ttl: Duration,
     },
-    /// Acquires keys of its own as fast as it can and releases all but the last three. Says `granted KEY FENCE` after
-    /// each grant and `releasing KEY FENCE` before each release.
+    /// Acquires keys of its own as fast as it can and releases all but the last three. Says
+    /// `granted KEY FENCE` after each grant and `releasing KEY FENCE` before each release.
     Load {
         /// The store.
         url: String,

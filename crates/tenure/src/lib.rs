@@ -40,7 +40,7 @@
 //! # Features
 //! | feature | what it adds |
 //! |---|---|
-//! | `file` (default) | [`stores::file`]: SQLite, shared by any number of processes on one machine |
+//! | `file` (default) | [`stores::file`]: SQLite, shared by all processes of one machine |
 //! | `planted-bugs` | known bugs that can be switched on, to test tests; never for production |
 
 pub mod claim;

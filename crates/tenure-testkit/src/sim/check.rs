@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use tenure::claim::{Grant, Renewed};
+use tenure::claim::{Attempt, Grant, Renewed};
 use tenure::clock::{Clock, Moment};
 use tenure::rule::Record;
 use tenure::{Guard, Owner};
 
-use super::clock::{Node, SimClock};
+use super::clock::{Node, SimClock, nanos};
 use super::counters::Count;
 use super::message::{Envelope, KEYS, Reply, Request, attempt_number, key_number};
 use super::server::Applied;
@@ -53,6 +53,8 @@ impl Believer {
 struct Granted {
     key: usize,
     owner: Owner,
+    /// When the request was sent that it was made, or last given again, for.
+    sent: u64,
     /// By a request on its first and quick way: what the engine can be expected to know of.
     timely: bool,
     /// A client has heard of it.
@@ -76,7 +78,6 @@ pub(crate) enum Phase {
 struct Acquire {
     phase: Phase,
     ttl: u64,
-    last_sent: u64,
 }
 
 #[derive(Debug, Default)]
@@ -161,7 +162,9 @@ impl Checker {
             }
             _ => self.require(before == after, || format!("a read changed k{key}")),
         }
-        if let Reply::Renewed(Renewed::Renewed(lease)) = reply {
+        if let Reply::Attempt(Attempt::Granted(lease)) | Reply::Renewed(Renewed::Renewed(lease)) =
+            reply
+        {
             self.keys[key].promise = Some((lease.fence.get(), *now + lease.remaining));
         }
         self.at_most_one(key);
@@ -174,20 +177,28 @@ impl Checker {
             return;
         }
         let fence = record.fence.get();
+        let ttl = nanos(claim.ttl);
+        let timely = !envelope.twice && self.now < envelope.sent + ttl / 10 * 9;
         if same_grant(before.as_ref(), after.as_ref()) {
             self.count(Count::GrantAdopted);
+            if let Some(grant) = self.grants.get_mut(&fence) {
+                grant.sent = grant.sent.max(envelope.sent);
+                grant.timely &= timely;
+            }
         } else {
             self.granted(key, fence, *now);
             if before.is_some() {
                 self.count(Count::LeaseTakenOver);
             }
-            let ttl = super::clock::nanos(claim.ttl);
-            let timely = !envelope.twice && self.now < envelope.sent + ttl / 10 * 9;
-            let owner = claim.owner.clone();
-            self.grants.insert(fence, Granted { key, owner, timely, answered: false });
-            self.unwanted(key, attempt_number(&record.holder), timely);
+            let (owner, sent) = (claim.owner.clone(), envelope.sent);
+            self.grants.insert(fence, Granted { key, owner, sent, timely, answered: false });
+            let attempt = attempt_number(&record.holder);
+            self.unwanted(key, attempt, timely);
+            if let Some(attempt) = attempt.filter(|_| envelope.twice) {
+                // Its client cannot know that one try was granted twice, and is not blamed for it.
+                self.acquires.remove(&attempt);
+            }
         }
-        self.keys[key].promise = Some((fence, *now + record.ttl));
     }
 
     fn granted(&mut self, key: usize, fence: u64, now: Moment) {
@@ -336,14 +347,7 @@ impl Checker {
     // Acquires, as their callers see them.
 
     pub(crate) fn began(&mut self, attempt: u64, ttl: u64) {
-        let acquire = Acquire { phase: Phase::Open, ttl, last_sent: self.now };
-        self.acquires.insert(attempt, acquire);
-    }
-
-    pub(crate) fn asked(&mut self, attempt: u64) {
-        if let Some(acquire) = self.acquires.get_mut(&attempt) {
-            acquire.last_sent = self.now;
-        }
+        self.acquires.insert(attempt, Acquire { phase: Phase::Open, ttl });
     }
 
     pub(crate) fn ended(&mut self, attempt: u64, phase: Phase) {
@@ -361,10 +365,11 @@ impl Checker {
             return;
         }
         self.count(Count::Flushed);
-        let expected_over = self.now >= acquire.last_sent + acquire.ttl / 100 * 98;
-        let timely =
-            standing.is_some_and(|fence| self.grants.get(&fence).is_some_and(|g| g.timely));
-        self.require(expected_over || !timely, || {
+        let grant = standing.and_then(|fence| self.grants.get(&fence));
+        // One that its client must take for ended by itself may stand a little longer.
+        let forgotten = grant
+            .is_some_and(|grant| grant.timely && self.now < grant.sent + acquire.ttl / 100 * 98);
+        self.require(!forgotten, || {
             format!("flush returned, but acquire {attempt} still holds fence {standing:?}")
         });
         self.ended(attempt, Phase::Flushed);

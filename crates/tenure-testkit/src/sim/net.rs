@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::clock::Node;
 use super::counters::Count;
-use super::message::{Envelope, Reply, Request, attempt_number};
+use super::message::{Envelope, Reply, Request};
 use super::server::fence_of;
 use super::trace::Step;
 use super::world::World;
@@ -82,11 +82,6 @@ impl SimNet {
         let mut checker = self.world.checker();
         let message = checker.number();
         checker.step(Step::Sent { seat, message, verb: request.verb() });
-        if let Request::Acquire(claim) = &request
-            && let Some(attempt) = attempt_number(&claim.holder)
-        {
-            checker.asked(attempt);
-        }
         Envelope { seat, message, sent, twice: false, request }
     }
 

@@ -150,7 +150,8 @@ pub(super) fn replaced(path: impl std::fmt::Display) -> Error {
     Error::new(
         ErrorKind::Damaged,
         format!(
-            "{path} (or its -wal or -shm file) was removed or replaced while in use; reopen the store"
+            "{path} (or its -wal or -shm file) was removed or replaced while in use; reopen the \
+             store"
         ),
     )
 }
