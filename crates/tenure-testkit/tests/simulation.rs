@@ -2,6 +2,13 @@
 //!
 //! `SEEDS` and `BASE` choose how many seeds and from where; `SEED=n` replays one with its trace.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::unwrap_used
+)]
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,7 +69,6 @@ fn replay(seed: u64) {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn nothing_that_goes_wrong_breaks_a_promise() {
     if let Some(seed) = number("SEED") {
         return replay(seed);

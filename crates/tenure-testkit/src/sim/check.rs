@@ -194,8 +194,9 @@ impl Checker {
             self.grants.insert(fence, Granted { key, owner, sent, timely, answered: false });
             let attempt = attempt_number(&record.holder);
             self.unwanted(key, attempt, timely);
-            if let Some(attempt) = attempt.filter(|_| envelope.twice) {
-                // Its client cannot know that one try was granted twice, and is not blamed for it.
+            if let Some(attempt) = attempt.filter(|_| !timely) {
+                // Its client cannot know of a try that is granted twice or after all hope, and takes
+                // it for another: it is not blamed any more.
                 self.acquires.remove(&attempt);
             }
         }
@@ -263,6 +264,10 @@ impl Checker {
             self.count(Count::ForcedUnderGuard);
         }
         self.forced.insert(fence);
+    }
+
+    pub(crate) fn is_forced(&self, fence: u64) -> bool {
+        self.forced.contains(&fence)
     }
 
     fn is_given_up(&self, fence: u64) -> bool {

@@ -156,6 +156,8 @@ pub(crate) struct Attempt {
     pub(crate) ttl: Duration,
     /// It ends by itself, even if nobody ends it.
     pub(crate) is_bounded: bool,
+    /// Its owner is used again and again.
+    pub(crate) is_chosen: bool,
     pub(crate) request: LockRequest,
 }
 
@@ -197,13 +199,15 @@ impl Worker {
         }
         let mut checker = world.checker();
         checker.step(Step::Began { seat: *seat, attempt: number, key });
-        match self.owner.as_ref().filter(|_| world.plan.chosen_owners && dice.chance(150)) {
+        let chosen = self.owner.as_ref().filter(|_| world.plan.chosen_owners && dice.chance(150));
+        match chosen {
             // Two acquires of one owner cannot be told apart, so these are not followed.
             Some(owner) => request = request.owner(owner.clone()),
             None => checker.began(number, nanos(ttl)),
         }
         request = request.holder(&number.to_string());
-        Attempt { number, key, ttl, is_bounded, request }
+        let is_chosen = chosen.is_some();
+        Attempt { number, key, ttl, is_bounded, is_chosen, request }
     }
 
     async fn acquire(&self) {

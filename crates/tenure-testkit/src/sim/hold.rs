@@ -47,7 +47,9 @@ impl Worker {
                 drop(guard);
                 self.over(attempt, "dropped").await;
             }
-            75..90 => self.detach(attempt, guard).await,
+            // A release by owner that is not answered may land later, so such an owner is not to be
+            // used again.
+            75..90 if !attempt.is_chosen => self.detach(attempt, guard).await,
             // A forgotten guard that is kept alive stands until its process ends.
             _ if attempt.is_bounded => {
                 world.count(Count::GuardForgotten);

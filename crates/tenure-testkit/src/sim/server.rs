@@ -195,11 +195,12 @@ impl Server {
 
     fn acquire(&self, standing: Option<&Record>, claim: &Claim, now: Now) -> (Change, Reply) {
         let ignored = self.has(Mutant::IgnoredCondition) && self.applied.is_multiple_of(8);
-        let early = |record: &&Record| {
-            let cut = if self.has(Mutant::EarlyExpiry) { record.ttl / 20 } else { record.ttl * 0 };
-            record.owner == claim.owner || record.is_live(now.at + cut)
+        let ended_early = |record: &&Record| {
+            self.has(Mutant::EarlyExpiry)
+                && record.owner != claim.owner
+                && !record.is_live(now.at + record.ttl / 20)
         };
-        let standing = standing.filter(early).filter(|_| !ignored);
+        let standing = standing.filter(|record| !ignored && !ended_early(record));
         let next = Fence::new(self.state.fence + 1);
         let (change, reply) = rule::acquire(standing, claim, next, now);
         (change, Reply::Attempt(reply))

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tokio::task::JoinSet;
@@ -13,76 +13,66 @@ use crate::machine::folder;
 use crate::raw_sqlite::{self, RawSqlite};
 use crate::report::{Row, Table, per_second};
 use crate::role::{Helper, argument, await_start, say};
-use crate::sample::{elapsed_since, key, median, on_all_cores, rate};
+use crate::sample::{Pairs, elapsed_since, key, on_all_cores, rate};
 
-/// Of each kind of run: they take turns, so that a slow spell of the machine hits both.
-const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_millis(800);
-
+const ROUNDS: usize = 11;
+const ROUND: Duration = Duration::from_millis(400);
 const SHARE_MIN: f64 = 0.5;
 
-pub(crate) fn measure_tasks(table: &mut Table) -> Result<()> {
-    for tasks in [1, 16, 128] {
-        measure_in_one_process(table, tasks)?;
-    }
-    Ok(())
-}
-
-fn measure_in_one_process(table: &mut Table, tasks: usize) -> Result<()> {
+/// So many tasks in one process, beside raw SQLite with as many rows per transaction.
+pub(crate) fn measure_tasks(table: &mut Table, tasks: usize) -> Result<()> {
     let folder = folder()?;
     let path = folder.path().join("locks.db");
     let connection = raw_sqlite::open(&folder.path().join("raw.db"))?;
     let mut raw = RawSqlite::on(&connection)?;
-    let (mut ours, mut theirs, mut full, mut batches) = (vec![], vec![], vec![], vec![]);
+    let (mut rates, mut batches) = (Pairs::default(), Pairs::default());
     for _ in 0..ROUNDS {
         let load = load(&path, 1, tasks)?;
-        // Two jobs per grant, and no transaction can have more than one of each task.
+        // A task asks again only when it was answered, so no transaction has two jobs of one.
         let batch = load.batch.clamp(1.0, tasks as f64);
-        ours.push(load.grants_per_second);
-        batches.push(batch);
-        theirs.push(raw.grants_per_second(batch.round() as usize, ROUND)?);
-        full.push(raw.grants_per_second(tasks, ROUND)?);
+        rates.push(load.grants_per_second, raw.grants_per_second(batch.round() as usize, ROUND)?);
+        batches.push(batch, raw.grants_per_second(tasks, ROUND)?);
     }
-    let (ours, theirs) = (middle(ours)?, middle(theirs)?);
-    let (batch, full) = (middle(batches)?, middle(full)?);
-    let plural = if tasks == 1 { "" } else { "s" };
-    let mut row = Row::new(format!("file: tasks, {tasks} in one process"), per_second(ours))
-        .beside(format!("raw {}", per_second(theirs)))
-        .ratio(ours / theirs)
+    let ratio = rates.ratio()?;
+    let (plural, full) = (if tasks == 1 { "" } else { "s" }, per_second(batches.reference()?));
+    let mut row = Row::new(format!("file: {tasks} task{plural}"), per_second(rates.measured()?))
+        .beside(format!("raw {}", per_second(rates.reference()?)))
+        .ratio(ratio)
         .note(format!(
-            "{batch:.1} jobs per transaction; raw with {tasks} row{plural} each {}",
-            per_second(full)
+            "{:.1} jobs per transaction, as raw; raw with {tasks}: {full}",
+            batches.measured()?
         ));
     if tasks == 128 {
-        row = row.target("≥ 0.50", ours / theirs >= SHARE_MIN);
+        row = row.target("≥ 0.50", ratio >= SHARE_MIN);
     }
     table.add(row);
     Ok(())
 }
 
+/// The same tasks spread over several processes, beside all of them in one.
 pub(crate) fn measure_processes(table: &mut Table) -> Result<()> {
     const TASKS: usize = 128;
     const PROCESSES: usize = 4;
     let folder = folder()?;
-    let (mut one, mut several, mut batches) = (vec![], vec![], vec![]);
+    let (mut rates, mut batches) = (Pairs::default(), Pairs::default());
     for _ in 0..ROUNDS {
-        one.push(load(&folder.path().join("one.db"), 1, TASKS)?.grants_per_second);
-        let load = load(&folder.path().join("several.db"), PROCESSES, TASKS / PROCESSES)?;
-        several.push(load.grants_per_second);
-        batches.push(load.batch);
+        let one = load(&folder.path().join("one.db"), 1, TASKS)?;
+        let several = load(&folder.path().join("several.db"), PROCESSES, TASKS / PROCESSES)?;
+        rates.push(several.grants_per_second, one.grants_per_second);
+        batches.push(several.batch, one.batch);
     }
-    let (one, several, batch) = (middle(one)?, middle(several)?, middle(batches)?);
-    let row = Row::new("file: processes, 4 of 32 tasks", per_second(several))
-        .beside(format!("1 of 128 {}", per_second(one)))
-        .ratio(several / one)
-        .target("≥ 0.50", several / one >= SHARE_MIN)
-        .note(format!("{batch:.1} jobs per transaction"));
+    let ratio = rates.ratio()?;
+    let row = Row::new("file: 4 processes of 32 tasks", per_second(rates.measured()?))
+        .beside(format!("1 of 128 {}", per_second(rates.reference()?)))
+        .ratio(ratio)
+        .target("≥ 0.50", ratio >= SHARE_MIN)
+        .note(format!(
+            "{:.1} jobs per transaction, {:.1} in one process",
+            batches.measured()?,
+            batches.reference()?
+        ));
     table.add(row);
     Ok(())
-}
-
-fn middle(mut values: Vec<f64>) -> Result<f64> {
-    median(&mut values).context("no round")
 }
 
 struct Load {

@@ -1,6 +1,7 @@
 //! What the kernel says of this machine and this process.
 
 use std::fs::read_to_string;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,16 +19,19 @@ pub(crate) fn facts() -> Result<String> {
     Ok(format!(
         "{cores} cores ({model}), Linux {}, load {load} at start, files in {}",
         kernel.trim(),
-        FOLDER
+        disk().display()
     ))
 }
 
 /// Where the files of this benchmark go: beside the build, so on a disk and not in memory.
-pub(crate) const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+fn disk() -> PathBuf {
+    std::env::var_os("TENURE_BENCH_DIR")
+        .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
+}
 
 pub(crate) fn folder() -> Result<tempfile::TempDir> {
-    std::fs::create_dir_all(FOLDER)?;
-    tempfile::tempdir_in(FOLDER).context("no folder for the files")
+    std::fs::create_dir_all(disk())?;
+    tempfile::tempdir_in(disk()).context("no folder for the files")
 }
 
 /// The memory of this process that is in RAM now, in bytes.

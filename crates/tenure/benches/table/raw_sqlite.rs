@@ -18,7 +18,10 @@ const WALL_MS: i64 = 1_800_000_000_000;
 /// are the store's, whatever those are.
 pub(crate) fn open(path: &Path) -> Result<Connection> {
     let url = format!("file:{}", path.display());
-    on_one_thread(async { Ok(drop(Locks::open(&url).await?)) })?;
+    on_one_thread(async {
+        Locks::open(&url).await?;
+        Ok(())
+    })?;
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.execute_batch(

@@ -82,6 +82,7 @@ impl Table {
 
     pub(crate) fn end(self, took: Duration) {
         println!("{}", "-".repeat(120));
+        println!("ratios of rates are medians of pairs, measured in turns");
         println!("took {:.0} s", took.as_secs_f64());
         for name in &self.missed {
             println!("missed: {name}");

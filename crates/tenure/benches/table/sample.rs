@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tenure::clock::{Clock, Moment, SystemClock};
 
 /// The middle one, or the one at another share of the sorted values.
@@ -15,6 +15,34 @@ pub(crate) fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Op
 
 pub(crate) fn median<T: Copy + PartialOrd>(values: &mut [T]) -> Option<T> {
     quantile(values, 0.5)
+}
+
+/// Two kinds of measurement that took turns, so that a slow spell of the machine hits both.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs(Vec<[f64; 2]>);
+
+impl Pairs {
+    pub(crate) fn push(&mut self, measured: f64, reference: f64) {
+        self.0.push([measured, reference]);
+    }
+
+    pub(crate) fn measured(&self) -> Result<f64> {
+        self.middle(|[measured, _]| measured)
+    }
+
+    pub(crate) fn reference(&self) -> Result<f64> {
+        self.middle(|[_, reference]| reference)
+    }
+
+    /// The median of the pairs' ratios, which is steadier than the ratio of the medians.
+    pub(crate) fn ratio(&self) -> Result<f64> {
+        self.middle(|[measured, reference]| measured / reference)
+    }
+
+    fn middle(&self, of: impl Fn([f64; 2]) -> f64) -> Result<f64> {
+        let mut values: Vec<f64> = self.0.iter().copied().map(of).collect();
+        median(&mut values).context("nothing was measured")
+    }
 }
 
 pub(crate) fn rate(count: u64, took: Duration) -> f64 {

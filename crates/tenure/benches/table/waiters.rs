@@ -10,7 +10,7 @@ use tenure::stores::memory::MemoryStore;
 use tokio::task::JoinSet;
 
 use self::counting::Counting;
-use crate::report::{Row, Table, short};
+use crate::report::{Row, Table, grouped, short};
 use crate::sample::{key, median, on_one_thread};
 
 mod counting;
@@ -30,8 +30,9 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
         let (each, calls) = on_one_thread(hand_down(waiters, rounds))?;
         let first = *shortest.get_or_insert(each);
         let ratio = each.as_secs_f64() / first.as_secs_f64();
-        let mut row = Row::new(format!("memory: waiters, {waiters} in line"), short(each))
-            .note(format!("per hand-off; {calls:.2} store calls each"));
+        let name = format!("memory: waiters, {} in line", grouped(waiters as f64));
+        let mut row =
+            Row::new(name, short(each)).note(format!("per hand-off; {calls:.2} store calls each"));
         if waiters != LINES[0].0 {
             row = row.beside(format!("with {}: {}", LINES[0].0, short(first))).ratio(ratio);
         }

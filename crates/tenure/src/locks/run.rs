@@ -59,10 +59,12 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<T>> {
         let unstopped = self.guard.is_planted(Bug::UnstoppedWork);
-        if let Poll::Ready(reason) = self.lost.as_mut().poll(cx)
-            && !unstopped
-        {
+        if !unstopped && let Poll::Ready(reason) = self.lost.as_mut().poll(cx) {
             return Poll::Ready(Ended::Lost(reason));
+        }
+        // The keeper may not have run yet since the process went on: the clock decides.
+        if !unstopped && !self.guard.is_held() {
+            return Poll::Ready(Ended::Lost(LostReason::Expired));
         }
         match catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
