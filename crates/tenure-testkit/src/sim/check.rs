@@ -141,8 +141,6 @@ impl Checker {
         self.next_number
     }
 
-    // What the server does.
-
     pub(crate) fn applied(&mut self, envelope: &Envelope, applied: &Applied) {
         let Some(key) = envelope.request.key().map(key_number) else { return };
         let Applied { before, after, reply, now, .. } = applied;
@@ -258,6 +256,15 @@ impl Checker {
         self.released(key_number(&grant.key), grant, record, None);
     }
 
+    /// A restart prolonged a lease beyond what its client can know: if its acquire is over, it is
+    /// not blamed for what still stands.
+    pub(crate) fn rearmed(&mut self, record: &Record) {
+        self.count(Count::LeaseRearmed);
+        if let Some(attempt) = attempt_number(&record.holder) {
+            self.acquires.remove(&attempt);
+        }
+    }
+
     fn evicted(&mut self, key: usize, fence: u64) {
         self.count(Count::Forced);
         if self.believing(key, None).contains(&fence) {
@@ -273,8 +280,6 @@ impl Checker {
     fn is_given_up(&self, fence: u64) -> bool {
         self.removed.contains(&fence) || self.forced.contains(&fence)
     }
-
-    // What the clients believe.
 
     /// The fences of those who believe to hold the key. Force-release takes a lock from a guard
     /// that cannot know yet, so those are left out.
@@ -348,8 +353,6 @@ impl Checker {
             format!("release of k{key} with fence {fence} returned Ok, but the lease stands")
         });
     }
-
-    // Acquires, as their callers see them.
 
     pub(crate) fn began(&mut self, attempt: u64, ttl: u64) {
         self.acquires.insert(attempt, Acquire { phase: Phase::Open, ttl });

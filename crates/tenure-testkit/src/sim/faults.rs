@@ -106,13 +106,7 @@ fn crash_server(world: &Arc<World>) {
         world.count(Count::ServerTailLost);
     }
     let span = world.dice.millis(20, 2500);
-    later(world, span, |world| {
-        let recovery = world.server().restart();
-        for _ in 0..recovery.rearmed {
-            world.count(Count::LeaseRearmed);
-        }
-        world.step(Step::Fault { what: "server is back", node: recovery.rearmed });
-    });
+    later(world, span, World::restart_server);
 }
 
 fn cut(world: &Arc<World>, seat: usize) {

@@ -52,12 +52,6 @@ pub(crate) struct Applied {
     pub(crate) delete_later: bool,
 }
 
-/// What a crash took and a restart re-armed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recovery {
-    pub(crate) rearmed: usize,
-}
-
 impl Server {
     pub(crate) fn new(clock: SimClock, node: Arc<Node>, mutant: Option<Mutant>) -> Self {
         Self {
@@ -264,20 +258,19 @@ impl Server {
         lost
     }
 
-    /// The machine is back. It cannot know how long it was away, so every lease gets its full ttl.
-    pub(crate) fn restart(&mut self) -> Recovery {
-        let now = self.clock.now();
+    /// The machine is back. It cannot know how long it was away, so every lease gets its full ttl;
+    /// returns those that were re-armed.
+    pub(crate) fn restart(&mut self) -> Vec<Record> {
         let forgets = self.has(Mutant::NoRearm) || self.has(Mutant::GrantBeforeSync);
-        let mut rearmed = 0;
-        if !self.is_up && !forgets {
-            for record in self.state.records.values_mut() {
-                rearmed += usize::from(record.is_live(now));
-                *record = record.rearmed(now);
-            }
-            self.synced = self.state.clone();
+        if std::mem::replace(&mut self.is_up, true) || forgets {
+            return Vec::new();
         }
-        self.is_up = true;
-        Recovery { rearmed }
+        let now = self.clock.now();
+        for record in self.state.records.values_mut() {
+            *record = record.rearmed(now);
+        }
+        self.synced = self.state.clone();
+        self.state.records.values().cloned().collect()
     }
 }
 

@@ -178,6 +178,16 @@ impl World {
         Some((applied.reply, applied.delete_later))
     }
 
+    /// The server comes back, if it was away.
+    pub(crate) fn restart_server(&self) {
+        let rearmed = self.server().restart();
+        let mut checker = self.checker();
+        checker.step(Step::Fault { what: "server is back", node: rearmed.len() });
+        for record in &rearmed {
+            checker.rearmed(record);
+        }
+    }
+
     /// The second step of a release that compared before ([`Mutant::ReleaseInTwoSteps`]).
     pub(crate) fn delete(&self, envelope: &Envelope) {
         let super::message::Request::Release(grant) = &envelope.request else { return };
@@ -224,9 +234,8 @@ impl World {
             self.set_cut(seat, false);
             self.node(seat).resume();
         }
-        let server = &mut *self.server();
-        server.restart();
-        server.node.resume();
+        self.restart_server();
+        self.server().node.resume();
     }
 }
 

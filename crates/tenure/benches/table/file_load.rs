@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tokio::task::JoinSet;
@@ -13,9 +13,9 @@ use crate::machine::folder;
 use crate::raw_sqlite::{self, RawSqlite};
 use crate::report::{Row, Table, per_second};
 use crate::role::{Helper, argument, await_start, say};
-use crate::sample::{Pairs, elapsed_since, key, on_all_cores, rate};
+use crate::sample::{Pairs, elapsed_since, key, median, on_all_cores, rate};
 
-const ROUNDS: usize = 11;
+const ROUNDS: usize = 12;
 const ROUND: Duration = Duration::from_millis(400);
 const SHARE_MIN: f64 = 0.5;
 
@@ -25,25 +25,36 @@ pub(crate) fn measure_tasks(table: &mut Table, tasks: usize) -> Result<()> {
     let path = folder.path().join("locks.db");
     let connection = raw_sqlite::open(&folder.path().join("raw.db"))?;
     let mut raw = RawSqlite::on(&connection)?;
-    let (mut rates, mut batches) = (Pairs::default(), Pairs::default());
-    for _ in 0..ROUNDS {
+    let (mut rates, mut batches) = (Pairs::default(), Vec::new());
+    let mut batch = tasks as f64;
+    for round in 0..=ROUNDS {
+        // Who goes first finds the disk rested, so they take turns in that as well.
+        let rows = batch.round() as usize;
+        let raw_first = (round % 2 == 1).then(|| raw.grants_per_second(rows, ROUND)).transpose()?;
         let load = load(&path, 1, tasks)?;
         // A task asks again only when it was answered, so no transaction has two jobs of one.
-        let batch = load.batch.clamp(1.0, tasks as f64);
-        rates.push(load.grants_per_second, raw.grants_per_second(batch.round() as usize, ROUND)?);
-        batches.push(batch, raw.grants_per_second(tasks, ROUND)?);
+        batch = load.batch.clamp(1.0, tasks as f64);
+        let theirs = match raw_first {
+            Some(theirs) => theirs,
+            None => raw.grants_per_second(batch.round() as usize, ROUND)?,
+        };
+        // The first round only finds out how large the batches are.
+        if round > 0 {
+            rates.push(load.grants_per_second, theirs);
+            batches.push(batch);
+        }
     }
     let ratio = rates.ratio()?;
-    let (plural, full) = (if tasks == 1 { "" } else { "s" }, per_second(batches.reference()?));
+    let plural = if tasks == 1 { "" } else { "s" };
+    let batch = median(&mut batches).context("no round")?;
     let mut row = Row::new(format!("file: {tasks} task{plural}"), per_second(rates.measured()?))
         .beside(format!("raw {}", per_second(rates.reference()?)))
         .ratio(ratio)
-        .note(format!(
-            "{:.1} jobs per transaction, as raw; raw with {tasks}: {full}",
-            batches.measured()?
-        ));
+        .note(format!("{batch:.1} jobs per transaction, and so in raw"));
     if tasks == 128 {
-        row = row.target("≥ 0.50", ratio >= SHARE_MIN);
+        // Ours does all that raw does and more: to be faster is an error of measurement.
+        let unsure = rates.is_unsteady() || ratio > 1.0;
+        row = row.target("≥ 0.50", ratio >= SHARE_MIN).unsure_if(unsure);
     }
     table.add(row);
     Ok(())
@@ -55,9 +66,16 @@ pub(crate) fn measure_processes(table: &mut Table) -> Result<()> {
     const PROCESSES: usize = 4;
     let folder = folder()?;
     let (mut rates, mut batches) = (Pairs::default(), Pairs::default());
-    for _ in 0..ROUNDS {
-        let one = load(&folder.path().join("one.db"), 1, TASKS)?;
-        let several = load(&folder.path().join("several.db"), PROCESSES, TASKS / PROCESSES)?;
+    let one = || load(&folder.path().join("one.db"), 1, TASKS);
+    let several = || load(&folder.path().join("several.db"), PROCESSES, TASKS / PROCESSES);
+    for round in 0..ROUNDS {
+        let (one, several) = if round % 2 == 0 {
+            let one = one()?;
+            (one, several()?)
+        } else {
+            let several = several()?;
+            (one()?, several)
+        };
         rates.push(several.grants_per_second, one.grants_per_second);
         batches.push(several.batch, one.batch);
     }
@@ -66,6 +84,7 @@ pub(crate) fn measure_processes(table: &mut Table) -> Result<()> {
         .beside(format!("1 of 128 {}", per_second(rates.reference()?)))
         .ratio(ratio)
         .target("≥ 0.50", ratio >= SHARE_MIN)
+        .unsure_if(rates.is_unsteady())
         .note(format!(
             "{:.1} jobs per transaction, {:.1} in one process",
             batches.measured()?,

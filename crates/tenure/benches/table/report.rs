@@ -20,6 +20,8 @@ enum Verdict {
     None,
     Met,
     Missed,
+    /// The reference was too unsteady to judge by.
+    Unsure,
 }
 
 impl Row {
@@ -44,6 +46,14 @@ impl Row {
         self
     }
 
+    /// Takes the verdict back, because what it rests on cannot be trusted.
+    pub(crate) fn unsure_if(mut self, unsure: bool) -> Self {
+        if unsure && self.verdict != Verdict::None {
+            self.verdict = Verdict::Unsure;
+        }
+        self
+    }
+
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
@@ -55,6 +65,7 @@ impl Row {
 pub(crate) struct Table {
     targets: usize,
     missed: Vec<String>,
+    unsure: Vec<String>,
 }
 
 impl Table {
@@ -69,14 +80,17 @@ impl Table {
             Verdict::None => "",
             Verdict::Met => "ok",
             Verdict::Missed => "MISSED",
+            Verdict::Unsure => "UNSURE",
         };
         self.targets += usize::from(row.verdict != Verdict::None);
         line(
             [&row.name, &row.measured, &row.reference, &row.ratio, &row.target, verdict],
             &row.note,
         );
-        if row.verdict == Verdict::Missed {
-            self.missed.push(row.name);
+        match row.verdict {
+            Verdict::Missed => self.missed.push(row.name),
+            Verdict::Unsure => self.unsure.push(row.name),
+            Verdict::None | Verdict::Met => {}
         }
     }
 
@@ -87,7 +101,11 @@ impl Table {
         for name in &self.missed {
             println!("missed: {name}");
         }
-        println!("{} of {} targets missed", self.missed.len(), self.targets);
+        for name in &self.unsure {
+            println!("unsure: {name} (its reference was unsteady: repeat it on an idle machine)");
+        }
+        let (missed, unsure) = (self.missed.len(), self.unsure.len());
+        println!("{missed} of {} targets missed, {unsure} unsure", self.targets);
     }
 }
 

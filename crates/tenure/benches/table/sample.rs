@@ -6,6 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tenure::clock::{Clock, Moment, SystemClock};
 
+/// How far the high and the low tenth of a reference may be apart.
+pub(crate) const SPREAD_MAX: f64 = 2.0;
+
 /// The middle one, or the one at another share of the sorted values.
 pub(crate) fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Option<T> {
     values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
@@ -37,6 +40,15 @@ impl Pairs {
     /// The median of the pairs' ratios, which is steadier than the ratio of the medians.
     pub(crate) fn ratio(&self) -> Result<f64> {
         self.middle(|[measured, reference]| measured / reference)
+    }
+
+    /// Whether the reference went up and down so much that no ratio to it says anything.
+    pub(crate) fn is_unsteady(&self) -> bool {
+        let mut values: Vec<f64> = self.0.iter().map(|[_, reference]| *reference).collect();
+        match (quantile(&mut values, 0.1), quantile(&mut values, 0.9)) {
+            (Some(low), Some(high)) => high > low * SPREAD_MAX,
+            _ => true,
+        }
     }
 
     fn middle(&self, of: impl Fn([f64; 2]) -> f64) -> Result<f64> {

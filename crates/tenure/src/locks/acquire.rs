@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Attempt, Claim, Grant};
+use crate::claim::{Attempt, Claim};
 use crate::clock::{Moment, within};
 use crate::error::{Error, ErrorKind, Operation, Result, Retry};
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::locks::Engine;
 use crate::locks::belief::belief_until;
-use crate::locks::cleanup::Leftover;
+use crate::locks::cleanup::{Doubt, Leftover};
 use crate::locks::events::EventKind;
 use crate::locks::guard::{Granted, Guard};
 use crate::locks::keep::Terms;
@@ -65,7 +65,7 @@ struct Asking<'a> {
     looks: u32,
     seen: Option<Status>,
     outage: Option<(Moment, Error)>,
-    doubt_until: Option<Moment>,
+    doubt: Doubt,
 }
 
 enum Answer {
@@ -91,7 +91,7 @@ impl<'a> Asking<'a> {
             looks: 0,
             seen: None,
             outage: None,
-            doubt_until: None,
+            doubt: Doubt::default(),
         }
     }
 
@@ -181,28 +181,23 @@ impl<'a> Asking<'a> {
         let store = Arc::clone(&context.store);
         let claim = self.order.claim.clone();
         let cleanup = Arc::clone(&self.engine.cleanup);
-        let grant = self.any_grant();
-        let until = sent + claim.ttl;
+        let clock = Arc::clone(&context.clock);
+        let Claim { key, owner, ttl, .. } = claim.clone();
         let abandoned = move || {
-            let busy = cleanup.busy();
+            let work = cleanup.expect(&key, &owner);
             move |answer: Result<Attempt>| {
-                let granted_at = match answer {
-                    Ok(Attempt::Granted(_)) => Some(sent),
-                    Err(error) if error.retry() == Retry::Unknown => None,
+                let (granted, in_doubt) = match answer {
+                    Ok(Attempt::Granted(lease)) => (Some((lease.fence, sent)), 0),
+                    Err(error) if error.retry() == Retry::Unknown => (None, 1),
                     Ok(Attempt::Held(_)) | Err(_) => return,
                 };
-                cleanup.queue(Leftover { grant, until, granted_at });
-                drop(busy);
+                // The store may have decided as late as now.
+                let until = clock.now() + ttl;
+                work.start(Leftover { key, owner, granted, in_doubt, until });
             }
         };
         Owned::new(&context.runtime, async move { store.try_acquire(&claim).await })
             .if_abandoned(abandoned)
-    }
-
-    /// Whatever this owner has on the key.
-    fn any_grant(&self) -> Grant {
-        let Claim { key, owner, .. } = self.order.claim.clone();
-        Grant { key, owner, fence: None }
     }
 
     /// The store did not answer, and asking again blindly could take the lock twice. Look first.
@@ -214,12 +209,12 @@ impl<'a> Asking<'a> {
         if context.planted.has(Bug::ForgottenReply) {
             return Err(Error::unavailable("the store did not answer"));
         }
-        let earlier = self.doubt_until.replace(sent + self.order.claim.ttl);
         let looked = context.clock.now();
+        // The store may have decided as late as now.
+        self.doubt.add(looked + self.order.claim.ttl);
         match context.store.inspect(self.key()).await {
             Ok(Some(lease)) if lease.owner == self.order.claim.owner => {
-                // This one has landed; only what was in doubt before may still.
-                self.doubt_until = earlier;
+                self.doubt.remove();
                 Ok(Answer::Granted(lease, looked))
             }
             _ => Err(error),
@@ -236,9 +231,11 @@ impl<'a> Asking<'a> {
             Terms { ttl: self.order.claim.ttl, interval: self.order.interval, ends_at, timing };
         let left = belief_until(sent, lease.remaining, timing).since(now);
         let fence = lease.fence;
-        let doubt_until = self.doubt_until.take();
-        let guard = Guard::new(self.engine, Granted { lease, sent, doubt_until, terms });
-        if left <= self.order.claim.ttl / 10 {
+        let too_late = left <= self.order.claim.ttl / 10;
+        // As long as this owner goes on asking, its earlier tries are not to be undone.
+        let doubt = if too_late { Doubt::default() } else { std::mem::take(&mut self.doubt) };
+        let guard = Guard::new(self.engine, Granted { lease, sent, doubt, terms });
+        if too_late {
             let error =
                 Error::unavailable("the store's answer took longer than the lease is good for");
             // An error of the release is no matter: it goes on in the background.
@@ -345,9 +342,9 @@ impl<'a> Asking<'a> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        if let Some(until) = self.doubt_until.take() {
-            let grant = self.any_grant();
-            self.engine.cleanup.queue(Leftover { grant, until, granted_at: None });
+        let Claim { key, owner, .. } = &self.order.claim;
+        if let Some(leftover) = self.doubt.take(key, owner) {
+            self.engine.cleanup.queue(leftover);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::locks::Engine;
-use crate::locks::cleanup::Leftover;
+use crate::locks::cleanup::{Doubt, Leftover};
 use crate::locks::events::EventKind;
 use crate::locks::hold::Hold;
 use crate::locks::keep::{Keep, LostReason, Terms};
@@ -40,28 +40,28 @@ pub struct Guard {
     lease: Lease,
     granted_at: Moment,
     kept: KeptId,
-    // An earlier try of the same acquire was never answered; it may yet land until this moment.
-    doubt_until: Option<Moment>,
+    // Earlier tries of the same acquire, which may land yet.
+    doubt: Doubt,
     open: bool,
 }
 
 pub(crate) struct Granted {
     pub(crate) lease: Lease,
     pub(crate) sent: Moment,
-    pub(crate) doubt_until: Option<Moment>,
+    pub(crate) doubt: Doubt,
     pub(crate) terms: Terms,
 }
 
 impl Guard {
     pub(crate) fn new(engine: &Arc<Engine>, granted: Granted) -> Self {
-        let Granted { lease, sent, doubt_until, terms } = granted;
+        let Granted { lease, sent, doubt, terms } = granted;
         let keep = Keep::granted(terms, sent, lease.remaining);
         let planted = engine.context.planted;
         let hold = Arc::new(Hold::new(keep.belief_until(), planted));
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent);
         let engine = Arc::clone(engine);
-        Self { engine, hold, lease, granted_at: sent, kept, doubt_until, open: true }
+        Self { engine, hold, lease, granted_at: sent, kept, doubt, open: true }
     }
 
     /// What is held.
@@ -200,9 +200,8 @@ impl Guard {
     /// The grant is over; a try that was never answered may still have to be undone.
     fn close(&mut self) {
         self.open = false;
-        if let Some(until) = self.doubt_until.take() {
-            let grant = Grant { fence: None, ..grant_of(&self.lease) };
-            self.engine.cleanup.queue(Leftover { grant, until, granted_at: None });
+        if let Some(leftover) = self.doubt.take(&self.lease.key, &self.lease.owner) {
+            self.engine.cleanup.queue(leftover);
         }
     }
 }
@@ -215,11 +214,14 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if self.open {
             self.engine.keeper.forget(self.kept);
-            let until = self.hold.belief_until() + self.lease.ttl;
-            let granted_at = Some(self.granted_at);
-            let grant = grant_of(&self.lease);
-            self.engine.cleanup.queue(Leftover { grant, until, granted_at });
-            self.close();
+            let Lease { key, owner, fence, ttl, .. } = self.lease.clone();
+            // A renewal may be on its way, and give the lease its ttl once more.
+            let until = self.engine.context.clock.now() + ttl * 2;
+            let doubt = self.doubt.take(&key, &owner);
+            let in_doubt = doubt.as_ref().map_or(0, |doubt| doubt.in_doubt);
+            let until = doubt.map_or(until, |doubt| doubt.until.max(until));
+            let granted = Some((fence, self.granted_at));
+            self.engine.cleanup.queue(Leftover { key, owner, granted, in_doubt, until });
         }
     }
 }
