@@ -105,14 +105,14 @@ impl<'a> Asking<'a> {
 
     async fn acquire(&mut self) -> Result<Guard> {
         if self.order.owner_is_chosen {
-            self.engine.cleanup.supersede(self.key(), &self.order.claim.owner).await;
+            self.take_over().await?;
         }
         let waits = self.order.wait != Some(Duration::ZERO);
         let place = if waits { Some(self.stand_in_line().await?) } else { None };
         loop {
             match self.ask().await {
                 Ok(Answer::Granted(lease, sent)) => {
-                    if let Some(guard) = self.guard(lease, sent).await? {
+                    if let Some(guard) = self.guard(lease, sent)? {
                         return Ok(guard);
                     }
                 }
@@ -121,6 +121,23 @@ impl<'a> Asking<'a> {
             }
             self.pause().await?;
         }
+    }
+
+    /// Waits until no release of this owner is on its way, which could end what it is given now, and
+    /// takes over what else there may be of it.
+    async fn take_over(&mut self) -> Result<()> {
+        let context = &self.engine.context;
+        let ttl = self.order.claim.ttl;
+        let left = self.time_left(context.clock.now());
+        let left = left.unwrap_or(context.options.operation_timeout.max(ttl));
+        let over = self.engine.cleanup.supersede(self.key(), &self.order.claim.owner);
+        let taken = within(&*context.clock, left, over).await.map_err(|_| {
+            Error::unavailable("an earlier release of this owner has not been answered yet")
+        })?;
+        for _ in 0..taken {
+            self.doubt.add(context.clock.now() + ttl);
+        }
+        Ok(())
     }
 
     async fn stand_in_line(&self) -> Result<Place> {
@@ -221,29 +238,23 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// The guard for a grant, unless too little is left of it: then it is given back.
-    async fn guard(&mut self, lease: Lease, sent: Moment) -> Result<Option<Guard>> {
+    /// The guard for a grant, unless too little is left of it: then the next try gets it anew, or
+    /// it is given back in the end.
+    fn guard(&mut self, lease: Lease, sent: Moment) -> Result<Option<Guard>> {
         let context = &self.engine.context;
         let timing = context.store.info().timing;
         let now = context.clock.now();
-        let ends_at = self.order.max_hold.map(|hold| sent + hold);
-        let terms =
-            Terms { ttl: self.order.claim.ttl, interval: self.order.interval, ends_at, timing };
-        let left = belief_until(sent, lease.remaining, timing).since(now);
-        let fence = lease.fence;
-        let too_late = left <= self.order.claim.ttl / 10;
-        // As long as this owner goes on asking, its earlier tries are not to be undone.
-        let doubt = if too_late { Doubt::default() } else { std::mem::take(&mut self.doubt) };
-        let guard = Guard::new(self.engine, Granted { lease, sent, doubt, terms });
-        if too_late {
-            let error =
-                Error::unavailable("the store's answer took longer than the lease is good for");
-            // An error of the release is no matter: it goes on in the background.
-            let _ = guard.release().await;
-            self.failed(error)?;
-            return Ok(None);
+        let Claim { ttl, .. } = self.order.claim;
+        if belief_until(sent, lease.remaining, timing).since(now) <= ttl / 10 {
+            self.doubt.add(now + ttl);
+            let text = "the store's answer took longer than the lease is good for";
+            return self.failed(Error::unavailable(text)).map(|()| None);
         }
-        let waited = now.since(self.started);
+        let ends_at = self.order.max_hold.map(|hold| sent + hold);
+        let terms = Terms { ttl, interval: self.order.interval, ends_at, timing };
+        let (fence, waited) = (lease.fence, now.since(self.started));
+        let doubt = std::mem::take(&mut self.doubt);
+        let guard = Guard::new(self.engine, Granted { lease, sent, doubt, terms });
         context.tell(self.key(), EventKind::Granted { fence, waited });
         Ok(Some(guard))
     }

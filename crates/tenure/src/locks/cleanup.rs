@@ -103,16 +103,20 @@ impl Cleanup {
     }
 
     /// Returns when this owner can ask for the key again: no release of a grant that it could be
-    /// given once more is on its way, and whatever else there is is left alone.
-    pub(crate) async fn supersede(&self, key: &Key, owner: &Owner) {
+    /// given once more is on its way. Whatever else there is is left to it: so many things may be
+    /// granted to it already, or later.
+    pub(crate) async fn supersede(&self, key: &Key, owner: &Owner) -> u32 {
         let id = (key.clone(), owner.clone());
         let stages = self.stages().get(&id).cloned().unwrap_or_default();
+        let mut left = 0;
         for stage in stages {
             while !advance(&stage, Stage::Superseded) {
-                // An error means that the work is over.
+                // It cannot fail: the sender is held here.
                 let _ = stage.subscribe().wait_for(|stage| *stage != Stage::Releasing).await;
             }
+            left += 1;
         }
+        left
     }
 
     /// Returns when nothing is left to give back.
