@@ -105,7 +105,7 @@ impl<'a> Asking<'a> {
 
     async fn acquire(&mut self) -> Result<Guard> {
         if self.order.owner_is_chosen {
-            self.take_over().await?;
+            self.take_over();
         }
         let waits = self.order.wait != Some(Duration::ZERO);
         let place = if waits { Some(self.stand_in_line().await?) } else { None };
@@ -123,21 +123,12 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Waits until no release of this owner is on its way, which could end what it is given now, and
-    /// takes over what else there may be of it.
-    async fn take_over(&mut self) -> Result<()> {
-        let context = &self.engine.context;
-        let ttl = self.order.claim.ttl;
-        let left = self.time_left(context.clock.now());
-        let left = left.unwrap_or(context.options.operation_timeout.max(ttl));
-        let over = self.engine.cleanup.supersede(self.key(), &self.order.claim.owner);
-        let taken = within(&*context.clock, left, over).await.map_err(|_| {
-            Error::unavailable("an earlier release of this owner has not been answered yet")
-        })?;
-        for _ in 0..taken {
-            self.doubt.add(context.clock.now() + ttl);
+    /// Takes over whatever else there may be of an owner that was used before.
+    fn take_over(&mut self) {
+        let Claim { key, owner, ttl, .. } = &self.order.claim;
+        for _ in 0..self.engine.cleanup.supersede(key, owner) {
+            self.doubt.add(self.started + *ttl);
         }
-        Ok(())
     }
 
     async fn stand_in_line(&self) -> Result<Place> {
@@ -172,11 +163,25 @@ impl<'a> Asking<'a> {
             },
         };
         match answer {
-            Ok(Attempt::Granted(lease)) => Ok(Answer::Granted(lease, sent)),
+            Ok(Attempt::Granted(lease)) => Ok(self.usable(lease, sent)),
             Ok(Attempt::Held(status)) => Ok(Answer::Held(status)),
             Err(error) if error.retry() == Retry::Unknown => self.resolve(error, sent).await,
             Err(error) => Err(error),
         }
+    }
+
+    /// A grant of this owner whose release was sent is as good as another's: the release may land
+    /// at any time. Being asked for has prolonged it, so it has to be released once more.
+    fn usable(&self, lease: Lease, sent: Moment) -> Answer {
+        let cleanup = &self.engine.cleanup;
+        if !self.order.owner_is_chosen || !cleanup.is_condemned(&lease) {
+            return Answer::Granted(lease, sent);
+        }
+        let until = self.engine.context.clock.now() + lease.ttl;
+        let (key, owner) = (lease.key.clone(), lease.owner.clone());
+        let granted = Some((lease.fence, sent));
+        cleanup.queue(Leftover { key, owner, granted, in_doubt: 0, until });
+        Answer::Held(lease.status())
     }
 
     /// The wait ended before the answer, which is dealt with when it comes: what was known stands.
@@ -232,7 +237,7 @@ impl<'a> Asking<'a> {
         match context.store.inspect(self.key()).await {
             Ok(Some(lease)) if lease.owner == self.order.claim.owner => {
                 self.doubt.remove();
-                Ok(Answer::Granted(lease, looked))
+                Ok(self.usable(lease, looked))
             }
             _ => Err(error),
         }
@@ -254,7 +259,9 @@ impl<'a> Asking<'a> {
         let terms = Terms { ttl, interval: self.order.interval, ends_at, timing };
         let (fence, waited) = (lease.fence, now.since(self.started));
         let doubt = std::mem::take(&mut self.doubt);
-        let guard = Guard::new(self.engine, Granted { lease, sent, doubt, terms });
+        let owner_is_chosen = self.order.owner_is_chosen;
+        let granted = Granted { lease, sent, doubt, owner_is_chosen, terms };
+        let guard = Guard::new(self.engine, granted);
         context.tell(self.key(), EventKind::Granted { fence, waited });
         Ok(Some(guard))
     }

@@ -1,7 +1,9 @@
 //! Giving back what nobody holds any more: dropped guards, and acquires that may have been granted.
 //!
-//! Every release from here names its fence. One that is delayed on its way can then only end that
-//! very grant, and never a later one of the same owner.
+//! Every release from here names its fence: one that is delayed on its way can then only end that
+//! very grant, and never a later one of the same owner. And a fence whose release was sent is
+//! *condemned*: an owner that asks again may be given the same grant once more, and must not use it,
+//! because the release may still land.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +15,7 @@ use crate::claim::{Grant, Released};
 use crate::clock::Moment;
 use crate::fence::Fence;
 use crate::key::Key;
+use crate::lease::Lease;
 use crate::locks::context::Context;
 use crate::locks::events::EventKind;
 use crate::owner::Owner;
@@ -20,6 +23,11 @@ use crate::planted::Bug;
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long a condemned fence is remembered: far longer than a release can be on its way.
+const CONDEMNED_TTLS: u32 = 4;
+const CONDEMNED_MIN: Duration = Duration::from_secs(60);
+/// With so many condemned fences, those that no longer matter are forgotten.
+const CONDEMNED_SWEEP: usize = 1024;
 
 /// Something to be given back.
 #[derive(Debug)]
@@ -63,38 +71,58 @@ impl Doubt {
     }
 }
 
-/// How far the work on something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// It is not known yet whether there is anything to release.
-    Open,
-    /// A release may be on its way.
-    Releasing,
-    /// The owner asks for the key again, so whatever there is will be its own.
-    Superseded,
-}
-
-type Stages = HashMap<(Key, Owner), Vec<Arc<watch::Sender<Stage>>>>;
-
 #[derive(Debug)]
 pub(crate) struct Cleanup {
     context: Arc<Context>,
     pending: watch::Sender<usize>,
-    stages: Mutex<Stages>,
+    state: Mutex<State>,
+}
+
+type Id = (Key, Owner);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Work that its owner has not taken over.
+    works: HashMap<Id, Vec<u64>>,
+    next_work: u64,
+    /// The greatest fence of each owner whose release was sent, and until when that matters.
+    condemned: HashMap<Id, (Fence, Moment)>,
+}
+
+impl State {
+    fn remove(&mut self, id: &Id, work: u64) {
+        if let Some(works) = self.works.get_mut(id) {
+            works.retain(|other| *other != work);
+            if works.is_empty() {
+                self.works.remove(id);
+            }
+        }
+    }
+
+    fn condemn(&mut self, id: &Id, fence: Fence, now: Moment, until: Moment) {
+        if self.condemned.len() >= CONDEMNED_SWEEP {
+            self.condemned.retain(|_, (_, until)| *until > now);
+        }
+        let newest = self.condemned.entry(id.clone()).or_insert((fence, until));
+        *newest = (newest.0.max(fence), newest.1.max(until));
+    }
 }
 
 impl Cleanup {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, pending: watch::Sender::new(0), stages: Mutex::default() }
+        Self { context, pending: watch::Sender::new(0), state: Mutex::default() }
     }
 
     /// Something of this owner may have to be given back, as soon as it is known what.
     pub(crate) fn expect(self: &Arc<Self>, key: &Key, owner: &Owner) -> Work {
         self.pending.send_modify(|count| *count += 1);
         let id = (key.clone(), owner.clone());
-        let stage = Arc::new(watch::Sender::new(Stage::Open));
-        self.stages().entry(id.clone()).or_default().push(Arc::clone(&stage));
-        Work { cleanup: Arc::clone(self), id, stage }
+        let mut state = self.state();
+        let number = state.next_work;
+        state.next_work += 1;
+        state.works.entry(id.clone()).or_default().push(number);
+        drop(state);
+        Work { cleanup: Arc::clone(self), id, number }
     }
 
     /// Starts to give `leftover` back in the background, until it is done or has ended by itself.
@@ -102,21 +130,26 @@ impl Cleanup {
         self.expect(&leftover.key, &leftover.owner).start(leftover);
     }
 
-    /// Returns when this owner can ask for the key again: no release of a grant that it could be
-    /// given once more is on its way. Whatever else there is is left to it: so many things may be
-    /// granted to it already, or later.
-    pub(crate) async fn supersede(&self, key: &Key, owner: &Owner) -> u32 {
-        let id = (key.clone(), owner.clone());
-        let stages = self.stages().get(&id).cloned().unwrap_or_default();
-        let mut left = 0;
-        for stage in stages {
-            while !advance(&stage, Stage::Superseded) {
-                // It cannot fail: the sender is held here.
-                let _ = stage.subscribe().wait_for(|stage| *stage != Stage::Releasing).await;
-            }
-            left += 1;
+    /// This owner asks for the key again, so whatever it may have been granted before will be its
+    /// own; how many such things there are.
+    pub(crate) fn supersede(&self, key: &Key, owner: &Owner) -> u32 {
+        let works = self.state().works.remove(&(key.clone(), owner.clone()));
+        works.map_or(0, |works| u32::try_from(works.len()).unwrap_or(u32::MAX))
+    }
+
+    /// A release of this grant is about to be sent.
+    pub(crate) fn condemn(&self, grant: &Grant, ttl: Duration) {
+        if let Some(fence) = grant.fence {
+            let id = (grant.key.clone(), grant.owner.clone());
+            let now = self.context.clock.now();
+            self.state().condemn(&id, fence, now, now + CONDEMNED_TTLS * ttl + CONDEMNED_MIN);
         }
-        left
+    }
+
+    /// Whether a release of this grant was sent, and may yet land.
+    pub(crate) fn is_condemned(&self, lease: &Lease) -> bool {
+        let id = (lease.key.clone(), lease.owner.clone());
+        self.state().condemned.get(&id).is_some_and(|(newest, _)| lease.fence <= *newest)
     }
 
     /// Returns when nothing is left to give back.
@@ -125,48 +158,47 @@ impl Cleanup {
         let _ = self.pending.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    fn stages(&self) -> MutexGuard<'_, Stages> {
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Moves on from `Open`; whether it is there now.
-fn advance(stage: &watch::Sender<Stage>, to: Stage) -> bool {
-    stage.send_if_modified(|stage| {
-        let open = *stage == Stage::Open;
-        *stage = if open { to } else { *stage };
-        open
-    });
-    *stage.borrow() == to
 }
 
 /// One thing that may have to be given back. [`Cleanup::flush`] waits until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Work {
     cleanup: Arc<Cleanup>,
-    id: (Key, Owner),
-    stage: Arc<watch::Sender<Stage>>,
+    id: Id,
+    number: u64,
 }
 
 impl Work {
     /// It is known now what there is.
     pub(crate) fn start(self, leftover: Leftover) {
+        let granted = leftover.granted.filter(|(fence, _)| self.may_release(*fence, &leftover));
         let runtime = self.cleanup.context.runtime.clone();
         runtime.spawn(async move {
-            if let Some((fence, granted_at)) = leftover.granted {
+            if let Some((fence, granted_at)) = granted {
                 self.release(&leftover, fence, granted_at).await;
             }
             self.look_after(&leftover).await;
         });
     }
 
+    /// Whether this is still nobody's: then its fence is condemned from here on.
+    fn may_release(&self, fence: Fence, leftover: &Leftover) -> bool {
+        let mut state = self.cleanup.state();
+        let mine = state.works.get(&self.id).is_some_and(|works| works.contains(&self.number));
+        if mine {
+            let now = self.cleanup.context.clock.now();
+            let span = leftover.until.since(now);
+            state.condemn(&self.id, fence, now, now + CONDEMNED_TTLS * span + CONDEMNED_MIN);
+        }
+        mine
+    }
+
     /// Releases a grant until the store says that it is over, or it has ended by itself; whether it
     /// was this that ended it.
     async fn release(&self, leftover: &Leftover, fence: Fence, granted_at: Moment) -> bool {
-        if !advance(&self.stage, Stage::Releasing) {
-            return false;
-        }
-        let mut released = false;
         let Leftover { key, owner, until, .. } = leftover;
         let grant = Grant { key: key.clone(), owner: owner.clone(), fence: Some(fence) };
         let context = &self.cleanup.context;
@@ -177,41 +209,36 @@ impl Work {
                 Ok(Released::Released(_)) => {
                     let held = clock.now().since(granted_at);
                     context.tell(key, EventKind::Released { fence, held });
-                    released = true;
-                    break;
+                    return true;
                 }
-                Ok(Released::NotHeld(_)) => break,
+                Ok(Released::NotHeld(_)) => return false,
                 Err(_) => clock.sleep_until((clock.now() + pause).min(*until)).await,
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
-        self.stage.send_replace(Stage::Open);
-        released
+        false
     }
 
     /// Looks again and again whether one of the tries has landed, and releases it.
     async fn look_after(&self, leftover: &Leftover) {
         let context = &self.cleanup.context;
         let clock = &*context.clock;
-        let mut stage = self.stage.subscribe();
         let mut landed = 0;
         let mut pause = PAUSE_MIN;
         while landed < leftover.in_doubt && clock.now() < leftover.until {
             let looked = clock.now();
-            let found = context.store.inspect(&leftover.key).await;
-            if *stage.borrow_and_update() == Stage::Superseded {
-                return;
-            }
-            match found {
+            match context.store.inspect(&leftover.key).await {
                 Ok(Some(lease)) if lease.owner == leftover.owner => {
+                    if !self.may_release(lease.fence, leftover) {
+                        return;
+                    }
                     // Another one's work may have ended it: then it was not what is looked for.
                     landed += u32::from(self.release(leftover, lease.fence, looked).await);
                 }
                 Ok(_) if context.planted.has(Bug::AbsentIsFinal) => return,
                 Ok(_) | Err(_) => {}
             }
-            let alarm = clock.sleep_until((clock.now() + pause).min(leftover.until));
-            tokio::select! { biased; _ = stage.changed() => {}, () = alarm => {} }
+            clock.sleep_until((clock.now() + pause).min(leftover.until)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
@@ -219,19 +246,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        let mut stages = self.cleanup.stages();
-        if let Some(same) = stages.get_mut(&self.id) {
-            same.retain(|stage| !Arc::ptr_eq(stage, &self.stage));
-            if same.is_empty() {
-                stages.remove(&self.id);
-            }
-        }
-        drop(stages);
-        self.stage.send_if_modified(|stage| {
-            let releasing = *stage == Stage::Releasing;
-            *stage = if releasing { Stage::Open } else { *stage };
-            releasing
-        });
+        self.cleanup.state().remove(&self.id, self.number);
         self.cleanup.pending.send_modify(|count| *count -= 1);
     }
 }

@@ -42,6 +42,7 @@ pub struct Guard {
     kept: KeptId,
     // Earlier tries of the same acquire, which may land yet.
     doubt: Doubt,
+    owner_is_chosen: bool,
     open: bool,
 }
 
@@ -49,19 +50,20 @@ pub(crate) struct Granted {
     pub(crate) lease: Lease,
     pub(crate) sent: Moment,
     pub(crate) doubt: Doubt,
+    pub(crate) owner_is_chosen: bool,
     pub(crate) terms: Terms,
 }
 
 impl Guard {
     pub(crate) fn new(engine: &Arc<Engine>, granted: Granted) -> Self {
-        let Granted { lease, sent, doubt, terms } = granted;
+        let Granted { lease, sent, doubt, owner_is_chosen, terms } = granted;
         let keep = Keep::granted(terms, sent, lease.remaining);
         let planted = engine.context.planted;
         let hold = Arc::new(Hold::new(keep.belief_until(), planted));
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent);
         let engine = Arc::clone(engine);
-        Self { engine, hold, lease, granted_at: sent, kept, doubt, open: true }
+        Self { engine, hold, lease, granted_at: sent, kept, doubt, owner_is_chosen, open: true }
     }
 
     /// What is held.
@@ -142,6 +144,9 @@ impl Guard {
         engine.keeper.stop(self.kept).await;
         let store = Arc::clone(&context.store);
         let grant = grant_of(&self.lease);
+        if self.owner_is_chosen {
+            engine.cleanup.condemn(&grant, self.lease.ttl);
+        }
         let answer =
             Owned::new(&context.runtime, async move { store.release(&grant).await }).await?;
         self.close();
