@@ -43,6 +43,12 @@ pub(crate) struct Leftover {
     pub(crate) until: Moment,
 }
 
+impl Leftover {
+    fn grant(&self, fence: Fence) -> Grant {
+        Grant { key: self.key.clone(), owner: self.owner.clone(), fence: Some(fence) }
+    }
+}
+
 /// Tries that were never answered, of one acquire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Doubt {
@@ -178,7 +184,8 @@ impl Work {
         let runtime = self.cleanup.context.runtime.clone();
         runtime.spawn(async move {
             if let Some((fence, granted_at)) = granted {
-                self.release(&leftover, fence, granted_at).await;
+                let grant = leftover.grant(fence);
+                self.release(&grant, fence, granted_at, leftover.until).await;
             }
             self.look_after(&leftover).await;
         });
@@ -198,50 +205,81 @@ impl Work {
 
     /// Releases a grant until the store says that it is over, or it has ended by itself; whether it
     /// was this that ended it.
-    async fn release(&self, leftover: &Leftover, fence: Fence, granted_at: Moment) -> bool {
-        let Leftover { key, owner, until, .. } = leftover;
-        let grant = Grant { key: key.clone(), owner: owner.clone(), fence: Some(fence) };
+    async fn release(
+        &self,
+        grant: &Grant,
+        fence: Fence,
+        granted_at: Moment,
+        until: Moment,
+    ) -> bool {
         let context = &self.cleanup.context;
         let clock = &*context.clock;
         let mut pause = PAUSE_MIN;
-        while clock.now() < *until {
-            match context.store.release(&grant).await {
+        while clock.now() < until {
+            match context.store.release(grant).await {
                 Ok(Released::Released(_)) => {
                     let held = clock.now().since(granted_at);
-                    context.tell(key, EventKind::Released { fence, held });
+                    context.tell(&grant.key, EventKind::Released { fence, held });
                     return true;
                 }
                 Ok(Released::NotHeld(_)) => return false,
-                Err(_) => clock.sleep_until((clock.now() + pause).min(*until)).await,
+                Err(_) => clock.sleep_until((clock.now() + pause).min(until)).await,
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
         false
     }
 
-    /// Looks again and again whether one of the tries has landed, and releases it.
+    /// Looks again and again whether one of the tries has landed, and releases it. The last look is
+    /// when all of them should have ended.
     async fn look_after(&self, leftover: &Leftover) {
-        let context = &self.cleanup.context;
-        let clock = &*context.clock;
-        let mut landed = 0;
+        let clock = &*self.cleanup.context.clock;
+        let mut in_doubt = leftover.in_doubt;
         let mut pause = PAUSE_MIN;
-        while landed < leftover.in_doubt && clock.now() < leftover.until {
-            let looked = clock.now();
-            match context.store.inspect(&leftover.key).await {
-                Ok(Some(lease)) if lease.owner == leftover.owner => {
-                    if !self.may_release(lease.fence, leftover) {
-                        return;
-                    }
-                    // Another one's work may have ended it: then it was not what is looked for.
-                    landed += u32::from(self.release(leftover, lease.fence, looked).await);
-                }
-                Ok(_) if context.planted.has(Bug::AbsentIsFinal) => return,
-                Ok(_) | Err(_) => {}
+        while in_doubt > 0 {
+            let last = clock.now() >= leftover.until;
+            match self.look(leftover).await {
+                Look::Released => in_doubt -= 1,
+                Look::Nothing if last => return,
+                Look::Nothing => {}
+                Look::Over => return,
             }
             clock.sleep_until((clock.now() + pause).min(leftover.until)).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
+
+    async fn look(&self, leftover: &Leftover) -> Look {
+        let context = &self.cleanup.context;
+        let looked = context.clock.now();
+        match context.store.inspect(&leftover.key).await {
+            Ok(Some(lease)) if lease.owner == leftover.owner => {
+                if !self.may_release(lease.fence, leftover) {
+                    return Look::Over;
+                }
+                // It may have landed late, and stand longer than was thought.
+                let until = leftover.until.max(context.clock.now() + lease.remaining);
+                let grant = leftover.grant(lease.fence);
+                match self.release(&grant, lease.fence, looked, until).await {
+                    true => Look::Released,
+                    // Another one's work has ended it: it was not what is looked for.
+                    false => Look::Nothing,
+                }
+            }
+            Ok(_) if context.planted.has(Bug::AbsentIsFinal) => Look::Over,
+            Ok(_) | Err(_) => Look::Nothing,
+        }
+    }
+}
+
+/// What a look for a try that may have landed came to.
+enum Look {
+    /// It had, and is released.
+    Released,
+    /// It has not yet.
+    Nothing,
+    /// There is nothing more to look for.
+    Over,
 }
 
 impl Drop for Work {
