@@ -1,5 +1,6 @@
 //! How a key of the caller's becomes a key in the store.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,12 +84,11 @@ impl KeyPolicy {
 
     /// The key as the store keeps it.
     pub(crate) fn store_key(&self, namespace: &Namespace, key: &Key) -> Key {
-        let mut stored = self.store_prefix(namespace);
-        match &self.0 {
-            Scheme::Plain => stored.push_str(key.as_str()),
-            Scheme::Hashed(secret) => stored.push_str(&digest(secret, namespace, key)),
-        }
-        Key::stored(stored)
+        let (scheme, tail) = match &self.0 {
+            Scheme::Plain => ("t1/", Cow::Borrowed(key.as_str())),
+            Scheme::Hashed(secret) => ("t1h/", Cow::Owned(digest(secret, namespace, key))),
+        };
+        Key::stored([scheme, namespace.as_str(), "/", &tail].concat())
     }
 
     /// The key as errors, events and logs may show it.

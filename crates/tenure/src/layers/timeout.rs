@@ -52,11 +52,11 @@ impl TimeoutLayer {
     ) -> Result<T> {
         let work = Owned::new(&self.runtime, work);
         let answer = within(&*self.clock, self.limit, work).await;
-        let silence = format!("the store did not answer within {:?}", self.limit);
+        let silence = || format!("the store did not answer within {:?}", self.limit);
         match (answer, effect) {
             (Ok(answer), _) => answer.map_err(|error| error.during(operation)),
-            (Err(_), Effect::Read) => Err(Error::unavailable(silence).during(operation)),
-            (Err(_), Effect::Write) => Err(Error::unknown(silence).during(operation)),
+            (Err(_), Effect::Read) => Err(Error::unavailable(silence()).during(operation)),
+            (Err(_), Effect::Write) => Err(Error::unknown(silence()).during(operation)),
         }
     }
 }

@@ -191,6 +191,10 @@ impl Work {
         });
     }
 
+    fn is_alone(&self) -> bool {
+        self.cleanup.state().works.get(&self.id).is_none_or(|works| works.len() <= 1)
+    }
+
     /// Whether this is still nobody's: then its fence is condemned from here on.
     fn may_release(&self, fence: Fence, leftover: &Leftover) -> bool {
         let mut state = self.cleanup.state();
@@ -235,11 +239,14 @@ impl Work {
     async fn look_after(&self, leftover: &Leftover) {
         let clock = &*self.cleanup.context.clock;
         let mut in_doubt = leftover.in_doubt;
+        let mut alone = true;
         let mut pause = PAUSE_MIN;
         while in_doubt > 0 {
             let last = clock.now() >= leftover.until;
+            alone &= self.is_alone();
             match self.look(leftover).await {
-                Look::Released => in_doubt -= 1,
+                // With other work for the same owner, it cannot be told whose try it was.
+                Look::Released => in_doubt -= u32::from(alone),
                 Look::Nothing if last => return,
                 Look::Nothing => {}
                 Look::Over => return,

@@ -52,6 +52,17 @@ impl<'b, 'c> Batch<'b, 'c> {
         })
     }
 
+    /// Puts the record of a new grant where there is none, expired or not; whether there was none.
+    pub(super) fn put_if_free(&mut self, key: &Key, record: &Record) -> Result<bool, Fault> {
+        let put = self.rows.put(key, record, times(record)?)?;
+        if put {
+            self.wrote = true;
+            self.must_sync = true;
+            self.fence = i64::try_from(record.fence.get()).unwrap_or(i64::MAX);
+        }
+        Ok(put)
+    }
+
     /// Makes the rule's change to what stood on the key.
     pub(super) fn apply(
         &mut self,
@@ -61,18 +72,16 @@ impl<'b, 'c> Batch<'b, 'c> {
     ) -> Result<(), Fault> {
         match change {
             Change::Keep => return Ok(()),
-            Change::Put(record) => {
-                let Some(times) = Times::of(&record) else {
-                    let text = format!("ttl is too long for the store: {:?}", record.ttl);
-                    return Err(Fault::Told(Error::invalid(text)));
-                };
+            Change::Put(record) if standing.is_some_and(|before| before.fence == record.fence) => {
                 self.must_sync |= standing.is_none_or(|before| before.ttl < record.ttl);
-                if standing.is_some_and(|before| before.fence == record.fence) {
-                    self.rows.prolong(key, record.fence, times)?;
-                } else {
-                    self.must_sync = true;
-                    self.rows.put(key, &record, times)?;
-                    self.fence = i64::try_from(record.fence.get()).unwrap_or(i64::MAX);
+                self.rows.prolong(key, record.fence, times(&record)?)?;
+            }
+            Change::Put(record) => {
+                if standing.is_some() {
+                    self.rows.remove(key)?;
+                }
+                if !self.put_if_free(key, &record)? {
+                    return Err(damaged(self.path.display()).into());
                 }
             }
             Change::Remove => {
@@ -99,4 +108,10 @@ impl<'b, 'c> Batch<'b, 'c> {
     fn unreadable(&self, _: Unreadable) -> Fault {
         damaged(self.path.display()).into()
     }
+}
+
+fn times(record: &Record) -> Result<Times, Fault> {
+    Times::of(record).ok_or_else(|| {
+        Fault::Told(Error::invalid(format!("ttl is too long for the store: {:?}", record.ttl)))
+    })
 }

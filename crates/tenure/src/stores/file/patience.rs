@@ -5,8 +5,12 @@ use std::time::Duration;
 use crate::clock::{Clock, Moment, SystemClock};
 use crate::random::{SystemRandom, fraction};
 
-const NAP_MIN: Duration = Duration::from_micros(100);
+const NAP_MIN: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(5);
+
+/// For so long the lock may come at any moment: a transaction takes a millisecond or two.
+const ALERT: Duration = Duration::from_millis(20);
+const NAP_MAX_ALERT: Duration = Duration::from_micros(200);
 
 /// How long a batch waits for the write lock before it is refused.
 pub(super) const BUSY_LIMIT: Duration = Duration::from_secs(5);
@@ -17,26 +21,30 @@ pub(super) const OPEN_LIMIT: Duration = Duration::from_secs(10);
 /// A wait that ends.
 #[derive(Debug)]
 pub(super) struct Patience {
+    start: Moment,
     end: Moment,
     nap: Duration,
 }
 
 impl Patience {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { end: SystemClock.now() + limit, nap: NAP_MIN }
+        let start = SystemClock.now();
+        Self { start, end: start + limit, nap: NAP_MIN }
     }
 
     /// Naps, longer each time; false once the limit has passed.
     // This blocks: it runs only on the store's own threads, never on the runtime's.
     #[allow(clippy::disallowed_methods)]
     pub(super) fn nap(&mut self) -> bool {
-        let left = self.end.since(SystemClock.now());
+        let now = SystemClock.now();
+        let left = self.end.since(now);
         if left.is_zero() {
             return false;
         }
         let varied = self.nap.mul_f64(0.5 + fraction(&SystemRandom));
         std::thread::sleep(varied.min(left));
-        self.nap = (self.nap * 2).min(NAP_MAX);
+        let alert = now.since(self.start) < ALERT;
+        self.nap = (self.nap * 2).min(if alert { NAP_MAX_ALERT } else { NAP_MAX });
         true
     }
 }

@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, Timespec, Timestamps, UTIME_NOW, mknodat, stat, statfs, utimensat,
+    AtFlags, CWD, FileType, Mode, StatxFlags, Timespec, Timestamps, UTIME_NOW, mknodat, stat,
+    statfs, statx, utimensat,
 };
 use rustix::io::Errno;
 
@@ -145,7 +146,16 @@ impl Place {
 }
 
 fn identity(path: &Path) -> rustix::io::Result<(u64, u64)> {
-    stat(path).map(|found| (found.st_dev, found.st_ino))
+    // Not `stat`: on kernels with fine-grained times, asking for a file's times makes its next write
+    // record new ones, which costs a write of the inode with every sync.
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
+        Ok(found) => {
+            let device = (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor);
+            Ok((device, found.stx_ino))
+        }
+        Err(Errno::NOSYS) => stat(path).map(|found| (found.st_dev, found.st_ino)),
+        Err(error) => Err(error),
+    }
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

@@ -41,7 +41,7 @@ pub(super) struct Rows<'c> {
     put: Statement<'c>,
     prolong: Statement<'c>,
     remove: Statement<'c>,
-    sweep: Statement<'c>,
+    expired: Statement<'c>,
     list: Statement<'c>,
     pledge: Statement<'c>,
     add_pledge: Statement<'c>,
@@ -65,17 +65,17 @@ impl<'c> Rows<'c> {
                  FROM leases WHERE key = ?1",
             )?,
             put: prepare(
-                "REPLACE INTO leases
+                "INSERT INTO leases
                     (key, owner, holder, fence, ttl_ns, deadline_ns, granted_at_ms)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
             )?,
             prolong: prepare(
                 "UPDATE leases SET ttl_ns = ?3, deadline_ns = ?4 WHERE key = ?1 AND fence = ?2",
             )?,
             remove: prepare("DELETE FROM leases WHERE key = ?1")?,
-            sweep: prepare(
-                "DELETE FROM leases WHERE key IN
-                    (SELECT key FROM leases WHERE deadline_ns <= ?1 ORDER BY deadline_ns LIMIT ?2)",
+            // Not one DELETE with a subquery: that would build a temporary table in every batch.
+            expired: prepare(
+                "SELECT key FROM leases WHERE deadline_ns <= ?1 ORDER BY deadline_ns LIMIT ?2",
             )?,
             // The plus keeps the planner on the order of the keys.
             list: prepare(
@@ -153,19 +153,24 @@ impl<'c> Rows<'c> {
         Ok(rows.next()?.map(record))
     }
 
-    pub(super) fn put(&mut self, key: &Key, record: &Record, times: Times) -> rusqlite::Result<()> {
+    /// Puts a record where there is none; whether there was none.
+    pub(super) fn put(
+        &mut self,
+        key: &Key,
+        record: &Record,
+        times: Times,
+    ) -> rusqlite::Result<bool> {
         let (owner, fence) = (record.owner.expose(), record.fence.get());
-        self.put
-            .execute(params![
-                key.as_str(),
-                owner,
-                record.holder.as_str(),
-                integer(fence),
-                times.ttl_ns,
-                times.deadline_ns,
-                millis(record.granted_at),
-            ])
-            .and_then(exactly_one)
+        let changed = self.put.execute(params![
+            key.as_str(),
+            owner,
+            record.holder.as_str(),
+            integer(fence),
+            times.ttl_ns,
+            times.deadline_ns,
+            millis(record.granted_at),
+        ])?;
+        Ok(changed == 1)
     }
 
     pub(super) fn prolong(
@@ -184,7 +189,9 @@ impl<'c> Rows<'c> {
     }
 
     pub(super) fn sweep(&mut self, now: Moment) -> rusqlite::Result<()> {
-        self.sweep.execute([integer(now.as_nanos()), SWEEP]).map(drop)
+        let found = self.expired.query_map([integer(now.as_nanos()), SWEEP], |row| row.get(0))?;
+        let keys: Vec<String> = found.collect::<rusqlite::Result<_>>()?;
+        keys.iter().try_for_each(|key| self.remove.execute([key]).and_then(exactly_one))
     }
 
     pub(super) fn list(

@@ -91,9 +91,15 @@ impl Writer {
         let first = self.jobs.recv().ok()?;
         let mut jobs = Vec::with_capacity(16);
         jobs.push(first);
-        jobs.extend(self.jobs.try_iter().take(BATCH_MAX - 1));
+        self.gather_more(&mut jobs);
         jobs.retain(|job| !job.is_abandoned());
         Some(jobs)
+    }
+
+    /// Adds the jobs that have come meanwhile.
+    fn gather_more(&self, jobs: &mut Vec<Box<dyn Job>>) {
+        let room = BATCH_MAX.saturating_sub(jobs.len());
+        jobs.extend(self.jobs.try_iter().take(room).filter(|job| !job.is_abandoned()));
     }
 
     fn connect(&mut self) -> Result<Link> {
@@ -213,7 +219,7 @@ impl Writer {
     fn transact(
         &mut self,
         rows: &mut Rows<'_>,
-        jobs: &mut [Box<dyn Job>],
+        jobs: &mut Vec<Box<dyn Job>>,
         sync: bool,
     ) -> Result<Vec<Key>, Undone> {
         if self.synced != sync {
@@ -221,6 +227,10 @@ impl Writer {
             self.synced = sync;
         }
         rows.begin().map_err(|error| self.undo(rows, error))?;
+        // The lock may have been a while in coming: one commit is to serve all who wait by now.
+        if sync {
+            self.gather_more(jobs);
+        }
         if let Some(refusal) = self.check_place() {
             return Err(self.give_up(rows, refusal));
         }
