@@ -124,13 +124,17 @@ pub(super) fn explain_commit(error: rusqlite::Error, path: &Path) -> Error {
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             explain(error, path)
         }
-        _ => Error::unknown(format!(
-            "the commit to {} failed: the change may or may not be on the disk; see the system \
-             log about it",
-            path.display()
-        ))
-        .caused_by(error),
+        _ => unsynced(path).caused_by(error),
     }
+}
+
+/// A commit that may or may not have come to the disk.
+pub(super) fn unsynced(path: &Path) -> Error {
+    Error::unknown(format!(
+        "the commit to {} failed: the change may or may not be on the disk; see the system log \
+         about it",
+        path.display()
+    ))
 }
 
 /// The stored data cannot be trusted.

@@ -13,9 +13,7 @@ use crate::error::{Error, Operation, Result};
 pub(super) enum Kind {
     /// It changes nothing and needs no write lock.
     Read,
-    /// It prolongs, which need not outlive a crash of the machine.
-    Renewal,
-    /// It may change anything.
+    /// It may change something.
     Write,
     /// As `Write`, and done even if its caller has gone: someone else may wait for it.
     Release,

@@ -3,8 +3,8 @@
 //! The rule applied to rows of a SQLite database in WAL mode. One call goes this way:
 //!
 //! ```text
-//! FileStore ── job ──▶ writer thread ── batch ──▶ BEGIN · rule on rows · COMMIT ── answers
-//!  store.rs   job.rs     writer.rs      batch.rs          rows.rs
+//! FileStore ── job ──▶ writer thread ── batch ──▶ BEGIN · rule on rows · COMMIT ──▶ sync ── answers
+//!  store.rs   job.rs     writer.rs      batch.rs          rows.rs                sync.rs
 //!                                       verbs.rs
 //! ```
 //!
@@ -38,6 +38,8 @@ mod rows;
 mod schema;
 #[cfg(target_os = "linux")]
 mod store;
+#[cfg(target_os = "linux")]
+mod sync;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests;

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, StatxFlags, Timespec, Timestamps, UTIME_NOW, mknodat, stat,
-    statfs, statx, utimensat,
+    AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, mknodat,
+    stat, statfs, statx, utimensat,
 };
 use rustix::io::Errno;
 
@@ -130,6 +130,13 @@ impl Place {
     /// any of them; with one replaced, two processes would no longer see each other's locks.
     pub(super) fn stamp(&self) -> rustix::io::Result<Stamp> {
         Ok(Stamp([self.database()?, identity(&self.wal)?, identity(&self.shm)?]))
+    }
+
+    /// The log, to be synced. Unlike the database file it can be opened and closed beside SQLite,
+    /// which has no locks on it.
+    pub(super) fn log(&self) -> rustix::io::Result<std::fs::File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::open(&self.wal, flags, Mode::empty()).map(Into::into)
     }
 
     /// Sets the file's times to now: an event for those who listen, and nothing else.

@@ -111,16 +111,8 @@ impl<'c> Rows<'c> {
         self.connection.execute_batch("ROLLBACK")
     }
 
-    /// Whether commits wait for the disk, from the next transaction on.
-    pub(super) fn set_synced(&self, synced: bool) -> rusqlite::Result<()> {
-        let sql = if synced { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
-        self.connection.execute_batch(sql)
-    }
-
     /// Writes everything that stands in the log into the database, synced, and begins a new log.
-    /// From then on commits wait for the disk.
     pub(super) fn rewrite(&self) -> rusqlite::Result<()> {
-        self.set_synced(true)?;
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
         let busy: bool = self.connection.query_row(sql, [], |row| row.get(0))?;
         if busy {

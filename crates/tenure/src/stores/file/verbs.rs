@@ -34,7 +34,7 @@ impl Question for Claim {
 impl Question for Renewal {
     type Answer = Renewed;
     const OPERATION: Operation = Operation::Renew;
-    const KIND: Kind = Kind::Renewal;
+    const KIND: Kind = Kind::Write;
 
     fn decide(&self, batch: &mut Batch<'_, '_>) -> Result<Renewed, Fault> {
         let key = &self.grant.key;

@@ -1,5 +1,5 @@
 //! The thread that owns the connection: it takes the waiting jobs, decides them in one
-//! transaction, and answers only once that is committed.
+//! transaction, and has them answered once that is committed and synced.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use super::batch::Batch;
 use super::boot::Boot;
-use super::error::{explain, explain_commit, replaced, replaced_after_commit, taints_connection};
+use super::error::{explain, explain_commit, replaced, system, taints_connection};
 use super::job::{Job, Kind};
 use super::place::{Place, Stamp};
 use super::rows::Rows;
 use super::schema::{self, Link};
+use super::sync::{Committed, Log, Syncer};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
@@ -26,25 +27,24 @@ const BATCH_MAX: usize = 1024;
 pub(super) struct Writer {
     place: Arc<Place>,
     boot: Boot,
-    hub: WatchHub,
     jobs: Receiver<Box<dyn Job>>,
     stamp: Stamp,
     link: Option<Link>,
     // Set once the file cannot be trusted any more, for good: a new store has to be opened.
     refusal: Option<Error>,
-    // Whether commits of the present connection wait for the disk.
-    synced: bool,
-    // A commit failed, and the disk may lack what the log seems to hold.
-    unsettled: bool,
+    syncer: Syncer,
 }
 
-/// How a transaction ended that was not committed, or not surely.
-enum Undone {
-    /// It has to be synced and was begun without: once more.
-    NeedsSync,
-    /// All its jobs have failed.
-    Failed(Error, Connection),
+/// A transaction that ended without a failure.
+struct Done {
+    /// The keys that it freed.
+    freed: Vec<Key>,
+    /// Whether a crash of the machine right after the answers would break one of them.
+    must_sync: bool,
 }
+
+/// A transaction that was not committed, or not surely: all its jobs have failed.
+struct Undone(Error, Connection);
 
 /// What is to become of the connection after a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,19 +61,9 @@ impl Writer {
         jobs: Receiver<Box<dyn Job>>,
     ) -> Result<Self> {
         let link = schema::open(&place, &boot)?;
-        let stamp = link.stamp;
-        let link = Some(link);
-        Ok(Self {
-            place,
-            boot,
-            hub,
-            jobs,
-            stamp,
-            link,
-            refusal: None,
-            synced: true,
-            unsettled: false,
-        })
+        let syncer = Syncer::start(Arc::clone(&place), hub)?;
+        let (stamp, link) = (link.stamp, Some(link));
+        Ok(Self { place, boot, jobs, stamp, link, refusal: None, syncer })
     }
 
     /// Works until every sender of jobs has gone and the last job is done.
@@ -118,55 +108,66 @@ impl Writer {
             // Ours was the last connection, so SQLite has made a new log.
             self.stamp = link.stamp;
         }
-        self.synced = true;
         Ok(link)
     }
 
     /// Works on one connection for as long as it can be trusted.
     fn serve(&mut self, link: &Link, jobs: Vec<Box<dyn Job>>) {
-        let mut rows = match Rows::new(&link.connection) {
-            Ok(rows) => rows,
-            Err(error) => return refuse(jobs, &explain(error, self.place.path())),
+        let ready =
+            self.place.log().map_err(|error| system(error, "opening the log")).and_then(|file| {
+                let log = Arc::new(Log { file, stamp: self.stamp });
+                let rows = Rows::new(&link.connection);
+                rows.map(|rows| (rows, log)).map_err(|error| explain(error, self.place.path()))
+            });
+        let (mut rows, log) = match ready {
+            Ok(ready) => ready,
+            Err(error) => return refuse(jobs, &error),
         };
         let mut next = Some(jobs);
         while let Some(jobs) = next {
             if let Some(refusal) = &self.refusal {
                 refuse(jobs, refusal);
-            } else if self.work(&mut rows, jobs) == Connection::Replace {
+            } else if self.work(&mut rows, &log, jobs) == Connection::Replace {
                 return rows.abandon();
             }
             next = self.gather();
         }
+        // Closing the last connection takes the log away: all answers come first.
+        self.syncer.drain();
     }
 
     /// After a failed sync the kernel may count lost pages of the log as written, and what stands
     /// in them can still be read. Nothing is told of it before all of it is written anew.
-    fn settle(&mut self, rows: &Rows<'_>) -> Result<()> {
-        if self.unsettled {
+    fn settle(&self, rows: &Rows<'_>) -> Result<()> {
+        if self.syncer.is_unsettled() {
             rows.rewrite().map_err(|error| explain(error, self.place.path()))?;
-            self.synced = true;
-            self.unsettled = false;
+            self.syncer.settled();
         }
         Ok(())
     }
 
-    fn work(&mut self, rows: &mut Rows<'_>, jobs: Vec<Box<dyn Job>>) -> Connection {
+    fn work(&mut self, rows: &mut Rows<'_>, log: &Arc<Log>, jobs: Vec<Box<dyn Job>>) -> Connection {
         if let Err(error) = self.settle(rows) {
             refuse(jobs, &error);
             return Connection::Replace;
         }
         // Whoever waits at the same time has no order to keep, so those who only look go first:
-        // they need no lock and no sync.
+        // they need no lock.
         let (reads, writes): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.kind() == Kind::Read);
-        if !reads.is_empty() && self.read(rows, reads) == Connection::Replace {
+        if !reads.is_empty() && self.read(rows, log, reads) == Connection::Replace {
             refuse(writes, &Error::unavailable("the store reconnects to its file; try again"));
             return Connection::Replace;
         }
-        if writes.is_empty() { Connection::Keep } else { self.write(rows, writes) }
+        if writes.is_empty() { Connection::Keep } else { self.write(rows, log, writes) }
     }
 
-    fn read(&mut self, rows: &mut Rows<'_>, mut jobs: Vec<Box<dyn Job>>) -> Connection {
+    fn read(
+        &mut self,
+        rows: &mut Rows<'_>,
+        log: &Arc<Log>,
+        mut jobs: Vec<Box<dyn Job>>,
+    ) -> Connection {
         let looked = rows.begin_read().and_then(|()| rows.meta()).and_then(|meta| {
             let mut batch = Batch::new(rows, self.place.path(), now(), meta.fence);
             jobs.iter_mut().try_for_each(|job| job.decide(&mut batch))?;
@@ -174,13 +175,14 @@ impl Writer {
         });
         let undone = rows.rollback();
         match looked.and_then(|same_boot| undone.map(|()| same_boot)) {
-            Ok(same_boot) => {
-                let refusal =
-                    if same_boot { self.check_place() } else { Some(self.other_machine()) };
-                match refusal {
-                    None => jobs.into_iter().for_each(Job::answer),
-                    Some(refusal) => refuse(jobs, &refusal),
-                }
+            Ok(true) => {
+                // Another process may have committed what was seen, and not synced it yet.
+                let (freed, log) = (Vec::new(), Arc::clone(log));
+                self.syncer.answer(Committed { jobs, freed, log });
+                Connection::Keep
+            }
+            Ok(false) => {
+                refuse(jobs, &self.other_machine());
                 Connection::Keep
             }
             Err(error) => {
@@ -191,46 +193,38 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, rows: &mut Rows<'_>, mut jobs: Vec<Box<dyn Job>>) -> Connection {
-        let sync = jobs.iter().any(|job| job.kind() != Kind::Renewal);
-        let outcome = match self.transact(rows, &mut jobs, sync) {
-            Err(Undone::NeedsSync) => self.transact(rows, &mut jobs, true),
-            other => other,
-        };
-        match outcome {
-            Ok(freed) => {
-                // Before the answers: whoever got one may end its process at once.
-                self.ring(&freed);
+    fn write(
+        &mut self,
+        rows: &mut Rows<'_>,
+        log: &Arc<Log>,
+        mut jobs: Vec<Box<dyn Job>>,
+    ) -> Connection {
+        match self.transact(rows, &mut jobs) {
+            Ok(Done { freed, must_sync: true }) => {
+                let log = Arc::clone(log);
+                self.syncer.answer(Committed { jobs, freed, log });
+                Connection::Keep
+            }
+            Ok(Done { must_sync: false, .. }) => {
                 jobs.into_iter().for_each(Job::answer);
                 Connection::Keep
             }
-            Err(Undone::Failed(error, connection)) => {
+            Err(Undone(error, connection)) => {
                 refuse(jobs, &error);
                 connection
-            }
-            Err(Undone::NeedsSync) => {
-                refuse(jobs, &Error::unavailable("the commit could not be synced"));
-                Connection::Replace
             }
         }
     }
 
-    /// One transaction over all jobs; the keys that it freed.
+    /// One transaction over all jobs.
     fn transact(
         &mut self,
         rows: &mut Rows<'_>,
         jobs: &mut Vec<Box<dyn Job>>,
-        sync: bool,
-    ) -> Result<Vec<Key>, Undone> {
-        if self.synced != sync {
-            rows.set_synced(sync).map_err(|error| self.undo(rows, error))?;
-            self.synced = sync;
-        }
+    ) -> Result<Done, Undone> {
         rows.begin().map_err(|error| self.undo(rows, error))?;
         // The lock may have been a while in coming: one commit is to serve all who wait by now.
-        if sync {
-            self.gather_more(jobs);
-        }
+        self.gather_more(jobs);
         if let Some(refusal) = self.check_place() {
             return Err(self.give_up(rows, refusal));
         }
@@ -242,40 +236,21 @@ impl Writer {
         let decided = jobs.iter_mut().try_for_each(|job| job.decide(&mut batch));
         let Batch { now, fence, freed, wrote, must_sync, .. } = batch;
         decided.map_err(|error| self.undo(rows, error))?;
-        if !wrote || (must_sync && !sync) {
+        if !wrote {
             rows.rollback().map_err(|error| self.undo(rows, error))?;
-            return if wrote { Err(Undone::NeedsSync) } else { Ok(freed) };
+            return Ok(Done { freed, must_sync });
         }
         rows.sweep(now.at).map_err(|error| self.undo(rows, error))?;
         if fence != meta.fence {
             rows.set_fence(fence).map_err(|error| self.undo(rows, error))?;
         }
         rows.commit().map_err(|error| self.undo_commit(rows, error))?;
-        if self.check_place().is_some() {
-            let unknown = replaced_after_commit(self.place.path().display());
-            return Err(Undone::Failed(unknown, Connection::Keep));
-        }
-        Ok(freed)
-    }
-
-    /// Wakes those who wait for a key: here, and in other processes.
-    fn ring(&self, freed: &[Key]) {
-        if freed.is_empty() {
-            return;
-        }
-        freed.iter().for_each(|key| self.hub.ring(key));
-        if let Err(error) = self.place.touch() {
-            tracing::debug!(%error, "the other processes find the release by polling");
-        }
-    }
-
-    fn is_in_place(&self) -> bool {
-        self.place.stamp().is_ok_and(|now| now == self.stamp)
+        Ok(Done { freed, must_sync })
     }
 
     /// The refusal, when the files in use are no longer those that the path leads to.
     fn check_place(&mut self) -> Option<Error> {
-        if self.is_in_place() {
+        if self.place.stamp().is_ok_and(|now| now == self.stamp) {
             return None;
         }
         Some(self.latch(replaced(self.place.path().display())))
@@ -299,23 +274,26 @@ impl Writer {
     fn undo(&mut self, rows: &Rows<'_>, error: rusqlite::Error) -> Undone {
         let undone = rows.rollback();
         let (error, connection) = self.fail(error);
-        Undone::Failed(error, if undone.is_err() { Connection::Replace } else { connection })
+        Undone(error, if undone.is_err() { Connection::Replace } else { connection })
     }
 
     /// Undoes a transaction that must not go on.
     fn give_up(&mut self, rows: &Rows<'_>, error: Error) -> Undone {
         let connection =
             if rows.rollback().is_err() { Connection::Replace } else { Connection::Keep };
-        Undone::Failed(error, connection)
+        Undone(error, connection)
     }
 
     fn undo_commit(&mut self, rows: &Rows<'_>, error: rusqlite::Error) -> Undone {
         let undone = rows.rollback();
         let error = explain_commit(error, self.place.path());
-        self.unsettled |= error.kind() == ErrorKind::Unknown;
-        let connection =
-            if undone.is_err() || self.unsettled { Connection::Replace } else { Connection::Keep };
-        Undone::Failed(error, connection)
+        let unknown = error.kind() == ErrorKind::Unknown;
+        if unknown {
+            self.syncer.unsettle();
+        }
+        let replace = undone.is_err() || unknown;
+        let connection = if replace { Connection::Replace } else { Connection::Keep };
+        Undone(error, connection)
     }
 
     fn fail(&mut self, error: rusqlite::Error) -> (Error, Connection) {

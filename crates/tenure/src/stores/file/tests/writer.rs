@@ -24,12 +24,10 @@ fn work<Q: Question>(
         jobs.push(job);
         answers.push(answer);
     }
-    let _ = writer.work(rows, jobs);
+    let log = Arc::new(Log { file: writer.place.log().unwrap(), stamp: writer.stamp });
+    let _ = writer.work(rows, &log, jobs);
+    writer.syncer.drain();
     answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect()
-}
-
-fn is_synced(link: &Link) -> bool {
-    link.connection.pragma_query_value(None, "synchronous", |row| row.get(0)) == Ok(2)
 }
 
 fn granted(attempts: Vec<Result<Attempt>>) -> Lease {
@@ -58,27 +56,27 @@ fn only_renewals_that_promise_no_more_skip_the_sync() {
     let link = writer.connect().unwrap();
     let mut rows = Rows::new(&link.connection).unwrap();
     let lease = granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
-    assert!(is_synced(&link), "a grant");
+    assert_eq!(writer.syncer.syncs(), 1, "a grant");
     let grant = grant_of(&lease);
 
     let renewed = work(&mut writer, &mut rows, renewal(&grant, 10_000));
     assert!(matches!(&renewed[..], [Ok(Renewed::Renewed(_))]), "{renewed:?}");
-    assert!(!is_synced(&link), "a renewal");
+    assert_eq!(writer.syncer.syncs(), 1, "a renewal");
     let renewed = work(&mut writer, &mut rows, renewal(&grant, 20_000));
     assert!(matches!(&renewed[..], [Ok(Renewed::Renewed(l))] if l.ttl.as_secs() == 20));
-    assert!(is_synced(&link), "a renewal with a longer ttl");
+    assert_eq!(writer.syncer.syncs(), 2, "a renewal with a longer ttl");
 
     work(&mut writer, &mut rows, renewal(&grant, 10_000));
-    assert!(!is_synced(&link));
+    assert_eq!(writer.syncer.syncs(), 2);
     granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
-    assert!(is_synced(&link), "an adopted grant");
-    work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    assert_eq!(writer.syncer.syncs(), 3, "an adopted grant");
     let namespace = Namespace::default();
     work(&mut writer, &mut rows, vec![Pledge { namespace, fingerprint: "f".into() }]);
-    assert!(is_synced(&link), "a pledge");
-    work(&mut writer, &mut rows, renewal(&grant, 10_000));
+    assert_eq!(writer.syncer.syncs(), 4, "a pledge");
+    work(&mut writer, &mut rows, vec![Look(key("k"))]);
+    assert_eq!(writer.syncer.syncs(), 5, "a look, which may see what is not synced yet");
     work(&mut writer, &mut rows, vec![grant]);
-    assert!(is_synced(&link), "a release");
+    assert_eq!(writer.syncer.syncs(), 6, "a release");
 }
 
 #[test]
@@ -162,7 +160,8 @@ fn a_file_removed_before_the_commit_is_no_grant() {
     let answers = work(&mut writer, &mut rows, vec![question]);
     let [Err(error)] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(error.kind(), ErrorKind::Unknown);
-    assert!(writer.refusal.is_some());
+    let answers = work(&mut writer, &mut rows, vec![claim("l", "a", 1000)]);
+    assert!(matches!(&answers[..], [Err(error)] if error.kind() == ErrorKind::Damaged));
 }
 
 #[test]

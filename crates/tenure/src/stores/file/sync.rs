@@ -1,0 +1,179 @@
+//! Waiting for the disk, outside of the write lock.
+//!
+//! A commit writes to the log and lets go of the lock; whoever asked is answered once the log is
+//! synced, which one call does for all commits that wait by then, of this and of other processes.
+//! What is seen before it is synced does no harm: whoever acts on it syncs the same log, and with it
+//! all that stands before.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use super::error::{replaced_after_commit, unsynced};
+use super::job::Job;
+use super::place::{Place, Stamp};
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::watch::WatchHub;
+
+/// The log that a connection writes to.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub file: File,
+    /// The files that the connection uses.
+    pub stamp: Stamp,
+}
+
+/// Jobs that are decided and committed, and not yet synced.
+#[derive(Debug)]
+pub(super) struct Committed {
+    pub jobs: Vec<Box<dyn Job>>,
+    /// The keys that nobody holds any more.
+    pub freed: Vec<Key>,
+    pub log: Arc<Log>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Committed(Committed),
+    Drain(SyncSender<()>),
+}
+
+/// The thread that syncs and answers. It ends when this is dropped and all is answered.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    messages: Sender<Message>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A sync failed: the kernel may count lost pages of the log as written.
+    unsettled: AtomicBool,
+    syncs: AtomicU64,
+}
+
+impl Syncer {
+    pub(super) fn start(place: Arc<Place>, hub: WatchHub) -> Result<Self> {
+        let (messages, waiting) = channel();
+        let state = Arc::new(State::default());
+        let work = Work { place, hub, state: Arc::clone(&state) };
+        std::thread::Builder::new()
+            .name("tenure-sync".into())
+            .spawn(move || work.run(&waiting))
+            .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
+        Ok(Self { messages, state })
+    }
+
+    /// Has the jobs answered as soon as the log is synced.
+    pub(super) fn answer(&self, committed: Committed) {
+        if let Err(unsent) = self.messages.send(Message::Committed(committed))
+            && let Message::Committed(Committed { jobs, .. }) = unsent.0
+        {
+            let gone = Error::unknown("the thread that syncs the store has ended; reopen it");
+            jobs.into_iter().for_each(|job| job.refuse(&gone));
+        }
+    }
+
+    /// Returns when everything so far is answered.
+    pub(super) fn drain(&self) {
+        let (done, wait) = sync_channel(1);
+        if self.messages.send(Message::Drain(done)).is_ok() {
+            // An error means that the thread has ended, and so has answered all.
+            let _ = wait.recv();
+        }
+    }
+
+    /// Whether a sync has failed, and the log has to be written anew before anything else.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.state.unsettled.load(Ordering::Acquire)
+    }
+
+    /// Everything that stands in the log was written anew.
+    pub(super) fn settled(&self) {
+        self.state.unsettled.store(false, Ordering::Release);
+    }
+
+    /// The disk may lack what the log seems to hold.
+    pub(super) fn unsettle(&self) {
+        self.state.unsettled.store(true, Ordering::Release);
+    }
+
+    #[cfg(test)]
+    pub(super) fn syncs(&self) -> u64 {
+        self.state.syncs.load(Ordering::Acquire)
+    }
+}
+
+struct Work {
+    place: Arc<Place>,
+    hub: WatchHub,
+    state: Arc<State>,
+}
+
+impl Work {
+    fn run(self, messages: &Receiver<Message>) {
+        while let Ok(first) = messages.recv() {
+            let (mut committed, mut drained) = (Vec::new(), Vec::new());
+            for message in std::iter::once(first).chain(messages.try_iter()) {
+                match message {
+                    Message::Committed(one) => committed.push(one),
+                    Message::Drain(done) => drained.push(done),
+                }
+            }
+            self.settle(committed);
+            for done in drained {
+                // Whoever waits may have gone.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    /// Syncs once for all, and answers each.
+    fn settle(&self, committed: Vec<Committed>) {
+        let Some(log) = committed.last().map(|last| Arc::clone(&last.log)) else { return };
+        // Those of an earlier connection are in doubt: its log is not the one that is synced.
+        let (same, earlier): (Vec<_>, Vec<_>) =
+            committed.into_iter().partition(|one| Arc::ptr_eq(&one.log, &log));
+        refuse(earlier, &unsynced(self.place.path()));
+        match self.sync(&log) {
+            Ok(()) => same.into_iter().for_each(|one| self.answer(one)),
+            Err(error) => refuse(same, &error),
+        }
+    }
+
+    fn sync(&self, log: &Log) -> Result<()> {
+        if self.state.unsettled.load(Ordering::Acquire) {
+            return Err(unsynced(self.place.path()));
+        }
+        self.state.syncs.fetch_add(1, Ordering::AcqRel);
+        if let Err(error) = log.file.sync_data() {
+            // From here on no sync is believed until everything is written anew: the kernel tells
+            // of lost pages only once.
+            self.state.unsettled.store(true, Ordering::Release);
+            return Err(unsynced(self.place.path()).caused_by(error));
+        }
+        if !self.place.stamp().is_ok_and(|now| now == log.stamp) {
+            return Err(replaced_after_commit(self.place.path().display()));
+        }
+        Ok(())
+    }
+
+    fn answer(&self, committed: Committed) {
+        // Rung before the answers: whoever got one may end its process at once.
+        if !committed.freed.is_empty() {
+            committed.freed.iter().for_each(|key| self.hub.ring(key));
+            if let Err(error) = self.place.touch() {
+                tracing::debug!(%error, "the other processes find the release by polling");
+            }
+        }
+        committed.jobs.into_iter().for_each(Job::answer);
+    }
+}
+
+fn refuse(committed: Vec<Committed>, error: &Error) {
+    for job in committed.into_iter().flat_map(|one| one.jobs) {
+        job.refuse(error);
+    }
+}
