@@ -193,7 +193,8 @@ impl Checker {
             let attempt = attempt_number(&record.holder);
             self.unwanted(key, attempt, timely);
             if let Some(attempt) = attempt.filter(|_| !timely) {
-                // Its client cannot know of a try that is granted twice or after all hope, and takes
+                // Its client cannot know of a try that is granted twice or after all hope, and
+                // takes
                 // it for another: it is not blamed any more.
                 self.acquires.remove(&attempt);
             }

@@ -2,8 +2,8 @@
 //!
 //! Every release from here names its fence: one that is delayed on its way can then only end that
 //! very grant, and never a later one of the same owner. And a fence whose release was sent is
-//! *condemned*: an owner that asks again may be given the same grant once more, and must not use it,
-//! because the release may still land.
+//! *condemned*: an owner that asks again may be given the same grant once more, and must not use
+//! it, because the release may still land.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

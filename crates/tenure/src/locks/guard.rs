@@ -30,8 +30,9 @@ use crate::planted::Bug;
 ///   clocks have to agree on the time. A hypervisor that stops the whole machine can hide that
 ///   from every clock in it: only the [`fence`](Self::fence) helps there.
 /// - [`release`](Self::release) is the sure way to give the lock back. Dropping the guard releases
-///   it in the background, as long as the runtime lives. A guard that is forgotten or dies with
-///   its process ends with its ttl.
+///   it in the background, as long as the runtime lives. When its process dies, the lease ends
+///   with its ttl. A guard that is leaked with [`std::mem::forget`] is kept alive like any other:
+///   until its [`max_hold`](crate::LockRequest::max_hold), or as long as the process lives.
 /// - A guard that stopped believing never believes again.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard {

@@ -103,8 +103,9 @@ impl Locks {
     /// Gives back a lease by key and owner, whichever process acquired it.
     ///
     /// # Errors
-    /// `NotFound` when no lease stands on the key, `WrongOwner` when another's does; after
-    /// `Unknown` it may have been released.
+    /// `NotFound` when no lease stands on the key, `WrongOwner` when another's does. After
+    /// `Unknown` it may have been released, or be released yet: do not ask for the key with the
+    /// same owner before the ttl has passed.
     pub async fn release(&self, key: &str, owner: &Owner) -> Result<()> {
         let grant = self.grant(key, owner, Operation::Release)?;
         match self.0.context.store.release(&grant).await? {
@@ -212,7 +213,8 @@ impl Locks {
     }
 
     /// Returns when everything that was dropped, cancelled or left in doubt has been given back,
-    /// or has ended by itself. Call it before the process ends.
+    /// or must have ended by itself: a ttl after the last try was given up. Call it before the
+    /// process ends.
     pub async fn flush(&self) {
         self.0.cleanup.flush().await;
     }

@@ -3,9 +3,9 @@
 //! The rule applied to rows of a SQLite database in WAL mode. One call goes this way:
 //!
 //! ```text
-//! FileStore ── job ──▶ writer thread ── batch ──▶ BEGIN · rule on rows · COMMIT ──▶ sync ── answers
-//!  store.rs   job.rs     writer.rs      batch.rs          rows.rs                sync.rs
-//!                                       verbs.rs
+//! FileStore ─ job ─▶ writer thread ─ batch ─▶ BEGIN · rule on rows · COMMIT ─▶ sync ─▶ answers
+//!  store.rs  job.rs    writer.rs     batch.rs         rows.rs                  sync.rs
+//!                                    verbs.rs
 //! ```
 //!
 //! `schema.rs` opens the connection and `boot.rs` puts deadlines right after a reboot; `place.rs`

@@ -153,8 +153,8 @@ impl Place {
 }
 
 fn identity(path: &Path) -> rustix::io::Result<(u64, u64)> {
-    // Not `stat`: on kernels with fine-grained times, asking for a file's times makes its next write
-    // record new ones, which costs a write of the inode with every sync.
+    // Not `stat`: on kernels with fine-grained times, asking for a file's times makes its next
+    // write record new ones, which costs a write of the inode with every sync.
     match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
         Ok(found) => {
             let device = (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor);

@@ -2,8 +2,8 @@
 //!
 //! A commit writes to the log and lets go of the lock; whoever asked is answered once the log is
 //! synced, which one call does for all commits that wait by then, of this and of other processes.
-//! What is seen before it is synced does no harm: whoever acts on it syncs the same log, and with it
-//! all that stands before.
+//! What is seen before it is synced does no harm: whoever acts on it syncs the same log, and with
+//! it all that stands before.
 
 use std::fs::File;
 use std::sync::Arc;
