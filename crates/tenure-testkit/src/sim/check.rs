@@ -194,8 +194,7 @@ impl Checker {
             self.unwanted(key, attempt, timely);
             if let Some(attempt) = attempt.filter(|_| !timely) {
                 // Its client cannot know of a try that is granted twice or after all hope, and
-                // takes
-                // it for another: it is not blamed any more.
+                // takes it for another: it is not blamed any more.
                 self.acquires.remove(&attempt);
             }
         }
