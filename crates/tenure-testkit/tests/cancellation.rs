@@ -1,6 +1,11 @@
 //! Every future of the public API, dropped at every await point: no lock is left behind.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::clone_on_ref_ptr,
+    clippy::async_yields_async
+)]
 
 use std::future::Future;
 use std::pin::Pin;
