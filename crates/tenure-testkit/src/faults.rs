@@ -49,6 +49,7 @@ struct Orders {
     always: BTreeMap<&'static str, Fault>,
     struck: BTreeMap<&'static str, u64>,
     calls: BTreeMap<&'static str, u64>,
+    answers: BTreeMap<&'static str, u64>,
 }
 
 impl Faults {
@@ -87,6 +88,12 @@ impl Faults {
         self.orders().calls.get(name(operation)).copied().unwrap_or(0)
     }
 
+    /// How many operations of this kind were answered.
+    #[must_use]
+    pub fn answers(&self, operation: Operation) -> u64 {
+        self.orders().answers.get(name(operation)).copied().unwrap_or(0)
+    }
+
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +119,11 @@ impl Faults {
     {
         let lost = || Error::unknown("the reply was lost").during(operation);
         match self.fault_for(operation) {
-            None => call().await,
+            None => {
+                let answer = call().await;
+                *self.orders().answers.entry(name(operation)).or_default() += 1;
+                answer
+            }
             Some(Fault::Delay(by)) => {
                 sleep(by).await;
                 call().await

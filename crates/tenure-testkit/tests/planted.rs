@@ -30,7 +30,7 @@ const PLANTED: &[(&str, Planted, &str)] = &[
     ("V13", Store(StoreBug::FailureIsHeld), "ambiguity::a_store_that_is_down_is_not_a_held_key"),
     ("V14", Store(StoreBug::NoWakeUp), "waiting::a_release_wakes_without_a_look"),
     ("V15", Client(Bug::UnstoppedWork), "renewal::work_is_stopped_when_the_lock_is_gone"),
-    ("V16", Client(Bug::UnboundedRenewal), "ambiguity::renewals_that_hang_are_told_in_time"),
+    ("V16", Client(Bug::UnboundedRenewal), "ambiguity::a_renewal_that_hangs_costs_nothing"),
     ("fence", Store(StoreBug::FenceRestarts), "fencing::grows_across_release"),
     ("retry", Store(StoreBug::NotIdempotent), "ownership::the_same_owner_gets_the_same_grant"),
 ];

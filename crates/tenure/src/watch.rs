@@ -13,7 +13,8 @@ pub struct Watch(Option<Subscription>);
 
 #[derive(Debug)]
 struct Subscription {
-    changes: watch::Receiver<()>,
+    // Taken by the drop, under the hub's lock: whoever counts the others must not count this one.
+    changes: Option<watch::Receiver<()>>,
     hub: Arc<Topics>,
     key: Key,
 }
@@ -27,8 +28,8 @@ impl Watch {
 
     /// Waits for the next change. Level-triggered: a change between two calls is not missed.
     pub async fn changed(&mut self) {
-        if let Some(subscription) = &mut self.0
-            && subscription.changes.changed().await.is_ok()
+        if let Some(Subscription { changes: Some(changes), .. }) = &mut self.0
+            && changes.changed().await.is_ok()
         {
             return;
         }
@@ -39,8 +40,8 @@ impl Watch {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut topics = self.hub.lock();
-        // This receiver is still counted: the last of them sees one.
-        if topics.get(&self.key).is_some_and(|topic| topic.receiver_count() <= 1) {
+        self.changes = None;
+        if topics.get(&self.key).is_some_and(|topic| topic.receiver_count() == 0) {
             topics.remove(&self.key);
         }
     }
@@ -65,7 +66,7 @@ impl WatchHub {
     pub fn watch(&self, key: &Key) -> Watch {
         let mut topics = self.0.lock();
         let sender = topics.entry(key.clone()).or_insert_with(|| watch::Sender::new(()));
-        let changes = sender.subscribe();
+        let changes = Some(sender.subscribe());
         Watch(Some(Subscription { changes, hub: Arc::clone(&self.0), key: key.clone() }))
     }
 

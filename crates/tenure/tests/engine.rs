@@ -51,15 +51,15 @@ async fn dropping_a_guard_wakes_a_waiter() {
 #[tokio::test]
 async fn keep_alive_outlives_the_ttl_and_without_it_the_guard_is_lost() {
     let locks = memory().await;
-    let kept = locks.lock("kept").ttl(ms(150)).acquire().await.unwrap();
-    let left = locks.lock("left").ttl(ms(150)).keep_alive(false).acquire().await.unwrap();
+    let kept = locks.lock("kept").ttl(ms(1000)).acquire().await.unwrap();
+    let left = locks.lock("left").ttl(ms(500)).keep_alive(false).acquire().await.unwrap();
     assert_eq!(left.lost().await, LostReason::Expired);
     assert!(!left.is_held());
-    tokio::time::sleep(ms(300)).await;
+    tokio::time::sleep(ms(800)).await;
     assert!(kept.is_held());
     let error = left.release().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
-    assert!(error.overrun().unwrap().by >= ms(290), "{error}");
+    assert!(error.overrun().unwrap().by >= ms(790), "{error}");
     kept.release().await.unwrap();
 }
 
@@ -173,4 +173,77 @@ async fn listing_pages_through_all_keys_in_order() {
         locks.list("job/").map(|status| status.unwrap().key.to_string()).collect().await;
     let expected: Vec<_> = (0..600).map(|n| format!("job/{n:04}")).collect();
     assert_eq!(keys, expected);
+}
+
+#[tokio::test]
+async fn a_guard_that_shares_its_grant_is_told_before_that_is_released() {
+    let locks = memory().await;
+    let request = locks.lock("k").owner(Owner::parse("worker-7").unwrap());
+    for release in [true, false] {
+        let (one, two) = (request.acquire().await.unwrap(), request.acquire().await.unwrap());
+        assert_eq!(one.fence(), two.fence());
+        if release {
+            two.release().await.unwrap();
+        } else {
+            drop(two);
+            locks.flush().await;
+        }
+        assert!(!one.is_held(), "believes in what was released");
+        assert_eq!(one.lost().await, LostReason::Refused);
+        assert!(locks.lock("k").acquire().await.unwrap().fence() > one.fence());
+        locks.flush().await;
+    }
+}
+
+#[tokio::test]
+async fn a_chosen_owner_is_not_given_what_it_is_giving_back() {
+    let locks = memory().await;
+    let request = locks.lock("k").owner(Owner::parse("worker-7").unwrap());
+    let mut last = request.acquire().await.unwrap().fence();
+    for _ in 0..50 {
+        // The guard before was dropped, and its release may be anywhere on its way.
+        let guard = request.acquire().await.unwrap();
+        assert!(guard.is_held() && guard.fence() > last, "{:?} after {last}", guard.fence());
+        last = guard.fence();
+        drop(guard);
+    }
+    locks.flush().await;
+    assert!(!locks.is_locked("k").await.unwrap());
+}
+
+#[tokio::test]
+async fn lost_is_told_also_when_the_runtime_of_the_keeper_is_gone() {
+    let elsewhere = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(memory())
+    });
+    let locks = elsewhere.join().unwrap();
+    let guard = locks.lock("k").ttl(ms(300)).acquire().await.unwrap();
+    let told = tokio::time::timeout(ms(5000), guard.lost()).await;
+    assert_eq!(told.unwrap(), LostReason::Expired);
+}
+
+#[tokio::test]
+async fn work_that_outlasts_its_lease_is_not_a_success() {
+    let locks = memory().await;
+    let request = locks.lock("k").ttl(ms(200)).keep_alive(false);
+    // It blocks its thread, so that it cannot be stopped.
+    let ran = request.run(async |_| std::thread::sleep(ms(400))).await;
+    let error = ran.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert!(error.overrun().unwrap().by >= ms(150), "{error}");
+}
+
+#[tokio::test]
+async fn the_last_watch_of_a_key_takes_its_topic_along_under_contention() {
+    let hub = tenure::watch::WatchHub::default();
+    let key = tenure::Key::new("k").unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (hub, key) = (hub.clone(), key.clone());
+            std::thread::spawn(move || (0..20_000).for_each(|_| drop(hub.watch(&key))))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(hub.keys().is_empty());
 }

@@ -16,6 +16,8 @@ group!("ambiguity":
     a_waiter_goes_on_after_a_lost_reply,
     a_dropped_acquire_is_undone,
     an_acquire_that_hangs_ends_with_its_wait_and_is_undone,
+    a_lost_reply_does_not_get_around_a_refusal,
+    a_cancelled_acquire_leaves_its_owners_guard_alone,
     a_repeated_acquire_is_one_grant,
     a_lost_reply_to_release_leaves_the_key_free,
     a_lost_reply_to_renew_costs_nothing,
@@ -26,7 +28,7 @@ group!("ambiguity":
     a_failed_read_is_not_a_free_key,
 );
 
-const TTL: Duration = ms(400);
+const TTL: Duration = ms(1200);
 /// Far longer than undoing takes, and far shorter than the usual ttl of 30 s.
 const SOON: Duration = ms(8000);
 
@@ -98,14 +100,40 @@ async fn a_dropped_acquire_is_undone(subject: Subject) -> Result<()> {
 
 async fn an_acquire_that_hangs_ends_with_its_wait_and_is_undone(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
-    faults.next(Operation::Acquire, Fault::HangAfter);
-    faults.always(Operation::Inspect, Fault::ErrorBefore);
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    faults.always(Operation::Inspect, Fault::Hang);
     let request = locks.lock("k").wait(ms(300));
     let outcome = bounded("the wait to end", ms(1500), request.acquire()).await?;
     let error = outcome.err().context("granted without a word")?;
     ensure!(error.retry() != Retry::Never && error.kind() != ErrorKind::TimedOut, "{error}");
     faults.heal();
     becomes_free(&subject.locks().await?).await
+}
+
+async fn a_lost_reply_does_not_get_around_a_refusal(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let owner = tenure::Owner::parse("worker-7")?;
+    let request = locks.lock("k").owner(owner).reentry(tenure::claim::Reentry::Refuse);
+    let held = request.acquire().await?;
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    let again = request.try_acquire().await;
+    ensure!(!matches!(again, Ok(Some(_))), "granted again: {again:?}");
+    drop(again);
+    sleep(ms(200)).await;
+    ensure!(held.is_held() && locks.is_locked("k").await?, "the refusal cost the lock");
+    Ok(())
+}
+
+async fn a_cancelled_acquire_leaves_its_owners_guard_alone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let request = locks.lock("k").owner(tenure::Owner::parse("worker-7")?);
+    let held = request.acquire().await?;
+    faults.next(Operation::Acquire, Fault::SlowReply(ms(100)));
+    let given_up = bounded("nothing", ms(20), request.acquire()).await;
+    ensure!(given_up.is_err(), "granted too soon to be dropped");
+    bounded("the cleanup to end", SOON, locks.flush()).await?;
+    ensure!(held.is_held() && locks.is_locked("k").await?, "it cost its owner the lock");
+    Ok(())
 }
 
 async fn a_repeated_acquire_is_one_grant(subject: Subject) -> Result<()> {

@@ -17,7 +17,7 @@ group!("renewal":
     work_is_stopped_when_the_lock_is_gone,
 );
 
-const TTL: Duration = ms(300);
+const TTL: Duration = ms(1200);
 
 async fn keep_alive_outlives_the_ttl(subject: Subject) -> Result<()> {
     let (locks, other) = (subject.locks().await?, subject.locks().await?);

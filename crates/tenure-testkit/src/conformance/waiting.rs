@@ -59,7 +59,7 @@ async fn woken_by(
     let fence = guard.fence();
     let waiter = waiter(&locks);
     // It asks, subscribes, asks again, and then waits to be woken.
-    until("the waiter to wait", SOON, || async { Ok(calls.calls(Operation::Acquire) >= 2) })
+    until("the waiter to wait", SOON, || async { Ok(calls.answers(Operation::Acquire) >= 2) })
         .await?;
     free(holder, guard).await?;
     let woken = bounded("the waiter to be woken", SOON, waiter).await???;

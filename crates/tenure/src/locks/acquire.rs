@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Attempt, Claim};
+use crate::claim::{Attempt, Claim, Reentry};
 use crate::clock::{Moment, within};
 use crate::error::{Error, ErrorKind, Operation, Result, Retry};
+use crate::fence::Fence;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::locks::Engine;
@@ -66,6 +67,8 @@ struct Asking<'a> {
     seen: Option<Status>,
     outage: Option<(Moment, Error)>,
     doubt: Doubt,
+    /// The fence of a grant that came too late, and counts as in doubt.
+    late: Option<Fence>,
 }
 
 enum Answer {
@@ -92,6 +95,7 @@ impl<'a> Asking<'a> {
             seen: None,
             outage: None,
             doubt: Doubt::default(),
+            late: None,
         }
     }
 
@@ -108,7 +112,7 @@ impl<'a> Asking<'a> {
             self.take_over();
         }
         let waits = self.order.wait != Some(Duration::ZERO);
-        let place = if waits { Some(self.stand_in_line().await?) } else { None };
+        let _place = if waits { Some(self.stand_in_line().await?) } else { None };
         loop {
             match self.ask().await {
                 Ok(Answer::Granted(lease, sent)) => {
@@ -116,7 +120,7 @@ impl<'a> Asking<'a> {
                         return Ok(guard);
                     }
                 }
-                Ok(Answer::Held(status)) => self.held(status, place.as_ref())?,
+                Ok(Answer::Held(status)) => self.held(status)?,
                 Err(error) => self.failed(error)?,
             }
             self.pause().await?;
@@ -125,9 +129,9 @@ impl<'a> Asking<'a> {
 
     /// Takes over whatever else there may be of an owner that was used before.
     fn take_over(&mut self) {
-        let Claim { key, owner, ttl, .. } = &self.order.claim;
-        for _ in 0..self.engine.cleanup.supersede(key, owner) {
-            self.doubt.add(self.started + *ttl);
+        let Claim { key, owner, .. } = &self.order.claim;
+        for ttl in self.engine.cleanup.supersede(key, owner) {
+            self.doubt.add(self.started + ttl);
         }
     }
 
@@ -137,7 +141,9 @@ impl<'a> Asking<'a> {
         if place.is_head() {
             return Ok(place);
         }
-        self.show(place.ahead());
+        if self.order.on_wait.is_some() {
+            self.show(place.ahead());
+        }
         let clock = &*self.engine.context.clock;
         match self.deadline {
             None => place.turn().await,
@@ -163,25 +169,11 @@ impl<'a> Asking<'a> {
             },
         };
         match answer {
-            Ok(Attempt::Granted(lease)) => Ok(self.usable(lease, sent)),
+            Ok(Attempt::Granted(lease)) => Ok(Answer::Granted(lease, sent)),
             Ok(Attempt::Held(status)) => Ok(Answer::Held(status)),
             Err(error) if error.retry() == Retry::Unknown => self.resolve(error, sent).await,
             Err(error) => Err(error),
         }
-    }
-
-    /// A grant of this owner whose release was sent is as good as another's: the release may land
-    /// at any time. Being asked for has prolonged it, so it has to be released once more.
-    fn usable(&self, lease: Lease, sent: Moment) -> Answer {
-        let cleanup = &self.engine.cleanup;
-        if !self.order.owner_is_chosen || !cleanup.is_condemned(&lease) {
-            return Answer::Granted(lease, sent);
-        }
-        let until = self.engine.context.clock.now() + lease.ttl;
-        let (key, owner) = (lease.key.clone(), lease.owner.clone());
-        let granted = Some((lease.fence, sent));
-        cleanup.queue(Leftover { key, owner, granted, in_doubt: 0, until });
-        Answer::Held(lease.status())
     }
 
     /// The wait ended before the answer, which is dealt with when it comes: what was known stands.
@@ -205,8 +197,9 @@ impl<'a> Asking<'a> {
         let cleanup = Arc::clone(&self.engine.cleanup);
         let clock = Arc::clone(&context.clock);
         let Claim { key, owner, ttl, .. } = claim.clone();
+        let owner_is_chosen = self.order.owner_is_chosen;
         let abandoned = move || {
-            let work = cleanup.expect(&key, &owner);
+            let work = cleanup.expect(&key, &owner, ttl);
             move |answer: Result<Attempt>| {
                 let (granted, in_doubt) = match answer {
                     Ok(Attempt::Granted(lease)) => (Some((lease.fence, sent)), 0),
@@ -215,7 +208,8 @@ impl<'a> Asking<'a> {
                 };
                 // The store may have decided as late as now.
                 let until = clock.now() + ttl;
-                work.start(Leftover { key, owner, granted, in_doubt, until });
+                let leftover = Leftover { key, owner, owner_is_chosen, granted, in_doubt, until };
+                work.start(leftover);
             }
         };
         Owned::new(&context.runtime, async move { store.try_acquire(&claim).await })
@@ -234,50 +228,81 @@ impl<'a> Asking<'a> {
         let looked = context.clock.now();
         // The store may have decided as late as now.
         self.doubt.add(looked + self.order.claim.ttl);
-        match context.store.inspect(self.key()).await {
-            Ok(Some(lease)) if lease.owner == self.order.claim.owner => {
+        match self.look().await {
+            Ok(Some(lease)) if self.is_of_this_try(&lease) => {
                 self.doubt.remove();
-                Ok(self.usable(lease, looked))
+                Ok(Answer::Granted(lease, looked))
             }
             _ => Err(error),
         }
     }
 
-    /// The guard for a grant, unless too little is left of it: then the next try gets it anew, or
-    /// it is given back in the end.
+    async fn look(&self) -> Result<Option<Lease>> {
+        let context = &self.engine.context;
+        let look = context.store.inspect(self.key());
+        match self.time_left(context.clock.now()) {
+            None => look.await,
+            Some(left) => within(&*context.clock, left, look)
+                .await
+                .unwrap_or_else(|_| Err(Error::unavailable("the wait ended without an answer"))),
+        }
+    }
+
+    /// Whether a lease of this owner came from here, and not from an earlier acquire that a claim
+    /// which refuses reentry is to be refused by.
+    fn is_of_this_try(&self, lease: &Lease) -> bool {
+        let Claim { key, owner, reentry, .. } = &self.order.claim;
+        let another =
+            *reentry == Reentry::Refuse && self.engine.keeper.is_believed(key, lease.fence);
+        lease.owner == *owner && !another
+    }
+
+    /// The guard for a grant, unless it is of no use: too little is left of it, so that the next
+    /// try gets it anew or it is given back in the end; or its release was sent and may yet land.
     fn guard(&mut self, lease: Lease, sent: Moment) -> Result<Option<Guard>> {
         let context = &self.engine.context;
         let timing = context.store.info().timing;
         let now = context.clock.now();
-        let Claim { ttl, .. } = self.order.claim;
+        let Order { claim: Claim { ttl, .. }, owner_is_chosen, .. } = *self.order;
         if belief_until(sent, lease.remaining, timing).since(now) <= ttl / 10 {
+            self.late = Some(lease.fence);
             self.doubt.add(now + ttl);
             let text = "the store's answer took longer than the lease is good for";
             return self.failed(Error::unavailable(text)).map(|()| None);
         }
+        if self.late.take() == Some(lease.fence) {
+            self.doubt.remove();
+        }
         let ends_at = self.order.max_hold.map(|hold| sent + hold);
         let terms = Terms { ttl, interval: self.order.interval, ends_at, timing };
-        let (fence, waited) = (lease.fence, now.since(self.started));
-        let doubt = std::mem::take(&mut self.doubt);
-        let owner_is_chosen = self.order.owner_is_chosen;
-        let granted = Granted { lease, sent, doubt, owner_is_chosen, terms };
-        let guard = Guard::new(self.engine, granted);
-        context.tell(self.key(), EventKind::Granted { fence, waited });
+        let (status, waited) = (lease.status(), now.since(self.started));
+        let condemned = lease.clone();
+        let granted = Granted { lease, sent, doubt: self.doubt, owner_is_chosen, terms };
+        let mut guard = Guard::new(self.engine, granted);
+        if owner_is_chosen && self.engine.cleanup.is_condemned(&condemned) {
+            guard.forget_doubt();
+            drop(guard);
+            return self.held(status).map(|()| None);
+        }
+        self.doubt = Doubt::default();
+        context.tell(self.key(), EventKind::Granted { fence: status.fence, waited });
         Ok(Some(guard))
     }
 
-    fn held(&mut self, status: Status, place: Option<&Place>) -> Result<()> {
+    fn held(&mut self, status: Status) -> Result<()> {
         let context = &self.engine.context;
         self.outage = None;
         let first = self.seen.is_none();
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
         if first {
-            let kind = EventKind::Contended { fence: status.fence, holder: status.holder.clone() };
+            let (fence, holder) = (status.fence, status.holder.clone());
+            let waited = context.clock.now().since(self.started);
+            let kind = EventKind::Contended { fence, holder, waited };
             context.tell(self.key(), kind);
         }
         let holder = status.holder.clone();
         self.seen = Some(status);
-        if place.is_none() {
+        if self.order.wait == Some(Duration::ZERO) {
             return Err(Error::new(ErrorKind::Held, format!("held by {holder}")));
         }
         if changed {
@@ -312,7 +337,9 @@ impl<'a> Asking<'a> {
         }
         // Subscribe first and then look again: a release in between is not missed.
         if self.watch.is_none() && self.outage.is_none() {
-            self.watch = context.store.watch(self.key()).await.ok();
+            let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.since(now));
+            let watch = within(clock, left, context.store.watch(self.key())).await;
+            self.watch = watch.ok().and_then(Result::ok);
             if self.watch.is_some() {
                 return Ok(());
             }
@@ -361,7 +388,7 @@ impl<'a> Asking<'a> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let Claim { key, owner, .. } = &self.order.claim;
-        if let Some(leftover) = self.doubt.take(key, owner) {
+        if let Some(leftover) = self.doubt.take(key, owner, self.order.owner_is_chosen) {
             self.engine.cleanup.queue(leftover);
         }
     }
@@ -371,7 +398,7 @@ fn assumed(claim: &Claim) -> Lease {
     Lease {
         key: claim.key.clone(),
         owner: claim.owner.clone(),
-        fence: crate::Fence::new(0),
+        fence: Fence::new(0),
         ttl: claim.ttl,
         holder: claim.holder.clone(),
         granted_at: std::time::SystemTime::UNIX_EPOCH,

@@ -6,6 +6,8 @@ use crate::error::Result;
 use crate::locks::options::invalid;
 use crate::random::{Random, fraction};
 
+const BASE_MIN: Duration = Duration::from_millis(1);
+
 /// Pauses that double from `base` to `cap`, each with up to `jitter` of itself on top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
@@ -32,9 +34,9 @@ impl Backoff {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        if self.base.is_zero() || self.base > self.cap {
+        if self.base < BASE_MIN || self.base > self.cap {
             return Err(invalid(format!(
-                "0 < poll base <= poll cap must hold, but base is {:?} and cap is {:?}",
+                "{BASE_MIN:?} <= poll base <= poll cap must hold, but base is {:?} and cap is {:?}",
                 self.base, self.cap
             )));
         }

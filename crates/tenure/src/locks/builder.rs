@@ -170,15 +170,18 @@ impl LocksBuilder {
     /// tokio runtime.
     pub async fn open(self, url: &str) -> Result<Locks> {
         self.options()?.check()?;
-        let store = match stores::open(url, Arc::clone(&self.clock)).await {
-            Ok(store) => store,
+        let opened = match stores::open(url, Arc::clone(&self.clock)).await {
+            Ok(store) => self.clone().open_on(store).await,
+            Err(error) => Err(error.during(Operation::Open)),
+        };
+        match opened {
             Err(error) if self.may_degrade(&error) => {
                 let local = Arc::new(MemoryStore::new(Arc::clone(&self.clock)));
-                self.degrade(local, Chain(&error).to_string())
+                let local = self.degrade(local, Chain(&error).to_string());
+                Self { shared: false, ..self }.open_on(local).await
             }
-            Err(error) => return Err(error.during(Operation::Open)),
-        };
-        self.open_on(store).await
+            opened => opened,
+        }
     }
 
     /// Uses a store that is already open.
@@ -195,6 +198,7 @@ impl LocksBuilder {
         })?;
         let store = self.shared_or_degraded(store)?;
         options.limits = options.limits.within(&store.info().capabilities);
+        options.check()?;
         let clock = Arc::clone(&self.clock);
         let limit = options.operation_timeout;
         let store = Arc::new(TimeoutLayer::new(store, clock, limit, runtime.clone()));

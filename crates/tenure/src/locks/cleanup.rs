@@ -18,6 +18,7 @@ use crate::key::Key;
 use crate::lease::Lease;
 use crate::locks::context::Context;
 use crate::locks::events::EventKind;
+use crate::locks::keeper::Keeper;
 use crate::owner::Owner;
 use crate::planted::Bug;
 
@@ -34,6 +35,8 @@ const CONDEMNED_SWEEP: usize = 1024;
 pub(crate) struct Leftover {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
+    /// The caller chose the owner, and may use it again.
+    pub(crate) owner_is_chosen: bool,
     /// What was granted for sure: its fence, and when.
     pub(crate) granted: Option<(Fence, Moment)>,
     /// How many tries were never answered. "Not held" is no answer then: each of them may still be
@@ -69,17 +72,23 @@ impl Doubt {
     }
 
     /// What is to be looked after now, if anything; nothing is left here.
-    pub(crate) fn take(&mut self, key: &Key, owner: &Owner) -> Option<Leftover> {
+    pub(crate) fn take(
+        &mut self,
+        key: &Key,
+        owner: &Owner,
+        owner_is_chosen: bool,
+    ) -> Option<Leftover> {
         let Self { tries: in_doubt, until } = std::mem::take(self);
         let until = until.filter(|_| in_doubt > 0)?;
         let (key, owner) = (key.clone(), owner.clone());
-        Some(Leftover { key, owner, granted: None, in_doubt, until })
+        Some(Leftover { key, owner, owner_is_chosen, granted: None, in_doubt, until })
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Cleanup {
     context: Arc<Context>,
+    keeper: Arc<Keeper>,
     pending: watch::Sender<usize>,
     state: Mutex<State>,
 }
@@ -88,17 +97,19 @@ type Id = (Key, Owner);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Work that its owner has not taken over.
-    works: HashMap<Id, Vec<u64>>,
+    /// Work that its owner has not taken over, with the ttl of what it is about.
+    works: HashMap<Id, Vec<(u64, Duration)>>,
     next_work: u64,
-    /// The greatest fence of each owner whose release was sent, and until when that matters.
+    /// The greatest fence of each chosen owner whose release was sent, and until when that
+    /// matters.
     condemned: HashMap<Id, (Fence, Moment)>,
+    sweep_at: usize,
 }
 
 impl State {
     fn remove(&mut self, id: &Id, work: u64) {
         if let Some(works) = self.works.get_mut(id) {
-            works.retain(|other| *other != work);
+            works.retain(|(other, _)| *other != work);
             if works.is_empty() {
                 self.works.remove(id);
             }
@@ -106,8 +117,9 @@ impl State {
     }
 
     fn condemn(&mut self, id: &Id, fence: Fence, now: Moment, until: Moment) {
-        if self.condemned.len() >= CONDEMNED_SWEEP {
+        if self.condemned.len() >= self.sweep_at.max(CONDEMNED_SWEEP) {
             self.condemned.retain(|_, (_, until)| *until > now);
+            self.sweep_at = self.condemned.len() * 2;
         }
         let newest = self.condemned.entry(id.clone()).or_insert((fence, until));
         *newest = (newest.0.max(fence), newest.1.max(until));
@@ -115,32 +127,33 @@ impl State {
 }
 
 impl Cleanup {
-    pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, pending: watch::Sender::new(0), state: Mutex::default() }
+    pub(crate) fn new(context: Arc<Context>, keeper: Arc<Keeper>) -> Self {
+        Self { context, keeper, pending: watch::Sender::new(0), state: Mutex::default() }
     }
 
     /// Something of this owner may have to be given back, as soon as it is known what.
-    pub(crate) fn expect(self: &Arc<Self>, key: &Key, owner: &Owner) -> Work {
+    pub(crate) fn expect(self: &Arc<Self>, key: &Key, owner: &Owner, ttl: Duration) -> Work {
         self.pending.send_modify(|count| *count += 1);
         let id = (key.clone(), owner.clone());
         let mut state = self.state();
         let number = state.next_work;
         state.next_work += 1;
-        state.works.entry(id.clone()).or_default().push(number);
+        state.works.entry(id.clone()).or_default().push((number, ttl));
         drop(state);
         Work { cleanup: Arc::clone(self), id, number }
     }
 
     /// Starts to give `leftover` back in the background, until it is done or has ended by itself.
     pub(crate) fn queue(self: &Arc<Self>, leftover: Leftover) {
-        self.expect(&leftover.key, &leftover.owner).start(leftover);
+        let ttl = leftover.until.since(self.context.clock.now());
+        self.expect(&leftover.key, &leftover.owner, ttl).start(leftover);
     }
 
     /// This owner asks for the key again, so whatever it may have been granted before will be its
-    /// own; how many such things there are.
-    pub(crate) fn supersede(&self, key: &Key, owner: &Owner) -> u32 {
+    /// own: the ttl of each such thing.
+    pub(crate) fn supersede(&self, key: &Key, owner: &Owner) -> Vec<Duration> {
         let works = self.state().works.remove(&(key.clone(), owner.clone()));
-        works.map_or(0, |works| u32::try_from(works.len()).unwrap_or(u32::MAX))
+        works.unwrap_or_default().into_iter().map(|(_, ttl)| ttl).collect()
     }
 
     /// A release of this grant is about to be sent.
@@ -180,7 +193,9 @@ pub(crate) struct Work {
 impl Work {
     /// It is known now what there is.
     pub(crate) fn start(self, leftover: Leftover) {
-        let granted = leftover.granted.filter(|(fence, _)| self.may_release(*fence, &leftover));
+        let granted = leftover
+            .granted
+            .filter(|(fence, _)| matches!(self.claim(*fence, &leftover), Claimed::Condemned));
         let runtime = self.cleanup.context.runtime.clone();
         runtime.spawn(async move {
             if let Some((fence, granted_at)) = granted {
@@ -195,16 +210,30 @@ impl Work {
         self.cleanup.state().works.get(&self.id).is_none_or(|works| works.len() <= 1)
     }
 
-    /// Whether this is still nobody's: then its fence is condemned from here on.
-    fn may_release(&self, fence: Fence, leftover: &Leftover) -> bool {
-        let mut state = self.cleanup.state();
-        let mine = state.works.get(&self.id).is_some_and(|works| works.contains(&self.number));
-        if mine {
-            let now = self.cleanup.context.clock.now();
-            let span = leftover.until.since(now);
-            state.condemn(&self.id, fence, now, now + CONDEMNED_TTLS * span + CONDEMNED_MIN);
+    /// Whose a grant is that could be released. Only a chosen owner can have it otherwise.
+    fn claim(&self, fence: Fence, leftover: &Leftover) -> Claimed {
+        let is_believed = || self.cleanup.keeper.is_believed(&leftover.key, fence);
+        if !leftover.owner_is_chosen {
+            return Claimed::Condemned;
         }
-        mine
+        if is_believed() {
+            return Claimed::Believed;
+        }
+        let mut state = self.cleanup.state();
+        let works = state.works.get(&self.id);
+        if !works.is_some_and(|works| works.iter().any(|(other, _)| *other == self.number)) {
+            return Claimed::Superseded;
+        }
+        let now = self.cleanup.context.clock.now();
+        let span = leftover.until.since(now);
+        state.condemn(&self.id, fence, now, now + CONDEMNED_TTLS * span + CONDEMNED_MIN);
+        if leftover.in_doubt == 0 {
+            // This goes its way to the end: nothing of it is left to be taken over.
+            state.remove(&self.id, self.number);
+        }
+        drop(state);
+        // Once more: a guard that came to believe meanwhile did not see the fence condemned.
+        if is_believed() { Claimed::Believed } else { Claimed::Condemned }
     }
 
     /// Releases a grant until the store says that it is over, or it has ended by itself; whether it
@@ -222,7 +251,7 @@ impl Work {
         while clock.now() < until {
             match context.store.release(grant).await {
                 Ok(Released::Released(_)) => {
-                    let held = clock.now().since(granted_at);
+                    let held = Some(clock.now().since(granted_at));
                     context.tell(&grant.key, EventKind::Released { fence, held });
                     return true;
                 }
@@ -261,8 +290,10 @@ impl Work {
         let looked = context.clock.now();
         match context.store.inspect(&leftover.key).await {
             Ok(Some(lease)) if lease.owner == leftover.owner => {
-                if !self.may_release(lease.fence, leftover) {
-                    return Look::Over;
+                match self.claim(lease.fence, leftover) {
+                    Claimed::Condemned => {}
+                    Claimed::Believed => return Look::Nothing,
+                    Claimed::Superseded => return Look::Over,
                 }
                 // It may have landed late, and stand longer than was thought.
                 let until = leftover.until.max(context.clock.now() + lease.remaining);
@@ -277,6 +308,16 @@ impl Work {
             Ok(_) | Err(_) => Look::Nothing,
         }
     }
+}
+
+/// Whose a grant is.
+enum Claimed {
+    /// Nobody's, and its owner will not use it any more: it can be released.
+    Condemned,
+    /// A guard's.
+    Believed,
+    /// That of an acquire under way with the same owner.
+    Superseded,
 }
 
 /// What a look for a try that may have landed came to.

@@ -43,6 +43,8 @@ pub enum EventKind {
         fence: Fence,
         /// Who holds it.
         holder: Holder,
+        /// Time from the request to the answer.
+        waited: Duration,
     },
     /// A request's wait was over before the key was free.
     TimedOut {
@@ -69,8 +71,8 @@ pub enum EventKind {
     Released {
         /// Its fence.
         fence: Fence,
-        /// How long it was held.
-        held: Duration,
+        /// How long it was held, where this process knows.
+        held: Option<Duration>,
     },
     /// A lease was taken from its owner.
     Forced {
@@ -124,7 +126,7 @@ fn log(key: &Key, kind: &EventKind) {
         EventKind::Granted { fence, waited } => {
             tracing::debug!(%key, %fence, ?waited, "granted");
         }
-        EventKind::Contended { fence, holder } => {
+        EventKind::Contended { fence, holder, .. } => {
             tracing::debug!(%key, %fence, %holder, "held by another, waiting");
         }
         EventKind::TimedOut { waited } => tracing::info!(%key, ?waited, "wait is over"),

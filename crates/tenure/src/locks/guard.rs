@@ -60,9 +60,9 @@ impl Guard {
         let Granted { lease, sent, doubt, owner_is_chosen, terms } = granted;
         let keep = Keep::granted(terms, sent, lease.remaining);
         let planted = engine.context.planted;
-        let hold = Arc::new(Hold::new(keep.belief_until(), planted));
+        let hold = Arc::new(Hold::new(keep.belief_until(), terms.ends_at, planted));
         let grant = grant_of(&lease);
-        let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent);
+        let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent, owner_is_chosen);
         let engine = Arc::clone(engine);
         Self { engine, hold, lease, granted_at: sent, kept, doubt, owner_is_chosen, open: true }
     }
@@ -146,6 +146,7 @@ impl Guard {
         let store = Arc::clone(&context.store);
         let grant = grant_of(&self.lease);
         if self.owner_is_chosen {
+            engine.keeper.lose_shared(&grant.key, self.lease.fence);
             engine.cleanup.condemn(&grant, self.lease.ttl);
         }
         let answer =
@@ -153,7 +154,7 @@ impl Guard {
         self.close();
         match answer {
             Released::Released(_) => {
-                let held = context.clock.now().since(self.granted_at);
+                let held = Some(context.clock.now().since(self.granted_at));
                 context.tell(self.key(), EventKind::Released { fence: self.fence(), held });
                 Ok(())
             }
@@ -168,6 +169,16 @@ impl Guard {
         self.engine.keeper.forget(self.kept);
         self.open = false;
         Lease { remaining: self.remaining(), ..self.lease.clone() }
+    }
+
+    /// Why belief has ended, or is about to.
+    pub(crate) fn reason(&self) -> LostReason {
+        self.hold.reason()
+    }
+
+    /// Leaves the earlier tries to the acquire that goes on.
+    pub(crate) fn forget_doubt(&mut self) {
+        self.doubt = Doubt::default();
     }
 
     pub(crate) fn is_planted(&self, bug: Bug) -> bool {
@@ -206,7 +217,8 @@ impl Guard {
     /// The grant is over; a try that was never answered may still have to be undone.
     fn close(&mut self) {
         self.open = false;
-        if let Some(leftover) = self.doubt.take(&self.lease.key, &self.lease.owner) {
+        let Lease { key, owner, .. } = &self.lease;
+        if let Some(leftover) = self.doubt.take(key, owner, self.owner_is_chosen) {
             self.engine.cleanup.queue(leftover);
         }
     }
@@ -223,11 +235,16 @@ impl Drop for Guard {
             let Lease { key, owner, fence, ttl, .. } = self.lease.clone();
             // A renewal may be on its way, and give the lease its ttl once more.
             let until = self.engine.context.clock.now() + ttl * 2;
-            let doubt = self.doubt.take(&key, &owner);
+            let doubt = self.doubt.take(&key, &owner, self.owner_is_chosen);
             let in_doubt = doubt.as_ref().map_or(0, |doubt| doubt.in_doubt);
             let until = doubt.map_or(until, |doubt| doubt.until.max(until));
             let granted = Some((fence, self.granted_at));
-            self.engine.cleanup.queue(Leftover { key, owner, granted, in_doubt, until });
+            let owner_is_chosen = self.owner_is_chosen;
+            if owner_is_chosen {
+                self.engine.keeper.lose_shared(&key, fence);
+            }
+            let leftover = Leftover { key, owner, owner_is_chosen, granted, in_doubt, until };
+            self.engine.cleanup.queue(leftover);
         }
     }
 }

@@ -13,15 +13,17 @@ use crate::planted::{Bug, Planted};
 #[derive(Debug)]
 pub(crate) struct Hold {
     belief_until: AtomicU64,
+    ends_at: Option<Moment>,
     lost: OnceLock<LostReason>,
     changed: Notify,
     planted: Planted,
 }
 
 impl Hold {
-    pub(crate) fn new(belief_until: Moment, planted: Planted) -> Self {
+    pub(crate) fn new(belief_until: Moment, ends_at: Option<Moment>, planted: Planted) -> Self {
         Self {
             belief_until: AtomicU64::new(belief_until.as_nanos()),
+            ends_at,
             lost: OnceLock::new(),
             changed: Notify::new(),
             planted,
@@ -43,8 +45,11 @@ impl Hold {
         }
     }
 
-    pub(crate) fn reason(&self) -> Option<LostReason> {
-        self.lost.get().copied()
+    /// Why belief has ended, or is about to.
+    pub(crate) fn reason(&self) -> LostReason {
+        let over = self.ends_at.is_some_and(|end| self.belief_until() >= end);
+        let by_time = if over { LostReason::MaxHold } else { LostReason::Expired };
+        self.lost.get().copied().unwrap_or(by_time)
     }
 
     /// What is left to believe. It reads the clock every time: a flag that a timer sets is still
@@ -66,20 +71,12 @@ impl Hold {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(reason) = self.reason() {
-                return reason;
+            if self.remaining(clock) <= ahead {
+                return self.reason();
             }
-            let left = self.remaining(clock);
-            if left <= ahead {
-                return LostReason::Expired;
-            }
-            if ahead.is_zero() {
-                // The keeper tells when belief ends; a timer per waiter would tell no more.
-                changed.await;
-            } else {
-                let alarm = clock.sleep_until(self.belief_until().before(ahead));
-                tokio::select! { biased; () = changed => {}, () = alarm => {} }
-            }
+            // A timer of its own: the keeper may be gone with its runtime.
+            let alarm = clock.sleep_until(self.belief_until().before(ahead));
+            tokio::select! { biased; () = changed => {}, () = alarm => {} }
         }
     }
 }

@@ -12,6 +12,8 @@ use tokio::task::AbortHandle;
 use crate::claim::{Grant, Renewal, Renewed};
 use crate::clock::{Moment, within};
 use crate::error::{Error, Result};
+use crate::fence::Fence;
+use crate::key::Key;
 use crate::locks::context::Context;
 use crate::locks::events::EventKind;
 use crate::locks::hold::Hold;
@@ -38,6 +40,8 @@ struct State {
     kept: HashMap<u64, Kept>,
     schedule: BTreeMap<(Moment, u64), ()>,
     leaving: HashMap<u64, oneshot::Sender<()>>,
+    /// Guards whose owner was chosen, and may be used more than once, by their grant.
+    shared: HashMap<(Key, Fence), Vec<u64>>,
 }
 
 #[derive(Debug)]
@@ -70,10 +74,14 @@ impl Keeper {
         hold: Arc<Hold>,
         grant: Grant,
         granted_at: Moment,
+        owner_is_chosen: bool,
     ) -> KeptId {
         let mut state = self.shared.state();
         let id = state.next_id;
         state.next_id += 1;
+        if owner_is_chosen && let Some(fence) = grant.fence {
+            state.shared.entry((grant.key.clone(), fence)).or_default().push(id);
+        }
         let due = next_due(&keep, granted_at);
         let earliest = state.schedule.first_key_value().is_none_or(|((first, _), ())| due < *first);
         state.schedule.insert((due, id), ());
@@ -83,6 +91,20 @@ impl Keeper {
             self.shared.earlier.notify_one();
         }
         KeptId(id)
+    }
+
+    /// Whether a guard with a chosen owner believes in this grant.
+    pub(crate) fn is_believed(&self, key: &Key, fence: Fence) -> bool {
+        self.shared.state().shared.contains_key(&(key.clone(), fence))
+    }
+
+    /// The grant is about to be released: every guard that shares it stops believing first.
+    pub(crate) fn lose_shared(&self, key: &Key, fence: Fence) {
+        let mut state = self.shared.state();
+        let ids = state.shared.get(&(key.clone(), fence)).cloned().unwrap_or_default();
+        for id in ids {
+            self.shared.lose(&mut state, id, LostReason::Refused);
+        }
     }
 
     /// Leaves the lease alone from now on; a renewal under way may still end.
@@ -119,6 +141,17 @@ impl State {
     fn remove(&mut self, id: u64) -> Option<Kept> {
         let kept = self.kept.remove(&id)?;
         self.schedule.remove(&(kept.due, id));
+        if !self.shared.is_empty()
+            && let Some(fence) = kept.grant.fence
+        {
+            let grant = (kept.grant.key.clone(), fence);
+            if let Some(ids) = self.shared.get_mut(&grant) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.shared.remove(&grant);
+                }
+            }
+        }
         Some(kept)
     }
 
@@ -180,7 +213,7 @@ impl Shared {
         }
         kept.hold.lose(reason);
         let held = self.context.clock.now().since(kept.granted_at);
-        let fence = kept.grant.fence.unwrap_or(crate::Fence::new(0));
+        let fence = kept.grant.fence.unwrap_or(Fence::new(0));
         self.context.tell(&kept.grant.key, EventKind::Lost { fence, reason, held });
     }
 

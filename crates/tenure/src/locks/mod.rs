@@ -64,7 +64,7 @@ pub struct Locks(Arc<Engine>);
 pub(crate) struct Engine {
     context: Arc<Context>,
     queue: Arc<Queue>,
-    keeper: Keeper,
+    keeper: Arc<Keeper>,
     cleanup: Arc<Cleanup>,
 }
 
@@ -84,8 +84,8 @@ impl Locks {
 
     pub(crate) fn start(context: Context) -> Self {
         let context = Arc::new(context);
-        let keeper = Keeper::start(Arc::clone(&context));
-        let cleanup = Arc::new(Cleanup::new(Arc::clone(&context)));
+        let keeper = Arc::new(Keeper::start(Arc::clone(&context)));
+        let cleanup = Arc::new(Cleanup::new(Arc::clone(&context), Arc::clone(&keeper)));
         Self(Arc::new(Engine { context, queue: Arc::default(), keeper, cleanup }))
     }
 
@@ -110,7 +110,7 @@ impl Locks {
         let grant = self.grant(key, owner, Operation::Release)?;
         match self.0.context.store.release(&grant).await? {
             Released::Released(status) => {
-                let kind = EventKind::Released { fence: status.fence, held: Duration::ZERO };
+                let kind = EventKind::Released { fence: status.fence, held: None };
                 self.0.context.tell(&grant.key, kind);
                 Ok(())
             }

@@ -9,6 +9,9 @@ use crate::key_policy::KeyPolicy;
 use crate::locks::backoff::Backoff;
 use crate::store::Capabilities;
 
+/// The shortest time between two renewals of a lease.
+const RENEWAL_MIN: Duration = Duration::from_millis(5);
+
 /// What to do with a ttl or a wait beyond the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Excess {
@@ -132,6 +135,14 @@ impl Options {
             return Err(invalid(format!(
                 "keep_alive_factor must be at least 2, so that ttl / factor leaves time for a \
                  second try before the ttl is over; it is {}",
+                self.keep_alive_factor
+            )));
+        }
+        let most_often = ttl_min / self.keep_alive_factor;
+        if self.keep_alive && most_often < RENEWAL_MIN {
+            return Err(invalid(format!(
+                "ttl_min / keep_alive_factor >= {RENEWAL_MIN:?} must hold, but {ttl_min:?} / {} \
+                 is {most_often:?}",
                 self.keep_alive_factor
             )));
         }

@@ -95,7 +95,8 @@ impl LockRequest {
         self
     }
 
-    /// Calls `show` while waiting: on joining the line, and whenever another holder is seen.
+    /// Calls `show` while waiting: on joining the line of this process, with how many stand
+    /// before; and, at its head, whenever another holder is seen.
     pub fn on_wait(mut self, show: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.on_wait = Some(Arc::new(show));
         self
@@ -155,7 +156,8 @@ impl LockRequest {
     /// # Contract
     /// The work's future is dropped, and not polled again, before the lease can end. Work that
     /// blocks its thread cannot be stopped so: have it ask [`Guard::is_held`], and the resource
-    /// check the fence. After `Ok`, the work ran to its end while the lock was held.
+    /// check the fence. After `Ok`, the work ran to its end while the lock was held. After `Lost`
+    /// it was stopped, or had ended too late to be sure: [`Error::overrun`] says by how much.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); `Lost` when the lease was lost and the work was stopped.

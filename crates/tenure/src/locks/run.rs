@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-use crate::error::{Chain, Result};
+use crate::error::{Chain, ErrorKind, Operation, Result};
 use crate::locks::guard::Guard;
 use crate::locks::keep::LostReason;
 use crate::locks::request::LockRequest;
@@ -28,12 +28,15 @@ pub(crate) async fn run_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) ->
         WhileHeld { guard: &guard, lost, work }.await
     };
     match ended {
-        Ended::Finished(value) => {
-            if let Err(error) = guard.release().await {
+        Ended::Finished(_) if !guard.is_held() => Err(guard.lost_error(LostReason::Expired).await),
+        Ended::Finished(value) => match guard.release().await {
+            Ok(()) => Ok(value),
+            Err(error) if error.kind() == ErrorKind::Lost => Err(error.during(Operation::Run)),
+            Err(error) => {
                 tracing::warn!(error = %Chain(&error), "the lock was not given back cleanly");
+                Ok(value)
             }
-            Ok(value)
-        }
+        },
         Ended::Panicked(panic) => {
             // The panic goes on; a release that fails now goes on in the background.
             let _ = guard.release().await;
@@ -64,7 +67,7 @@ where
         }
         // The keeper may not have run yet since the process went on: the clock decides.
         if !unstopped && !self.guard.is_held() {
-            return Poll::Ready(Ended::Lost(LostReason::Expired));
+            return Poll::Ready(Ended::Lost(self.guard.reason()));
         }
         match catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,

@@ -168,8 +168,10 @@ impl Writer {
         log: &Arc<Log>,
         mut jobs: Vec<Box<dyn Job>>,
     ) -> Connection {
+        // Before what is read is fixed: a lease that is renewed meanwhile must not look expired.
+        let asked = now();
         let looked = rows.begin_read().and_then(|()| rows.meta()).and_then(|meta| {
-            let mut batch = Batch::new(rows, self.place.path(), now(), meta.fence);
+            let mut batch = Batch::new(rows, self.place.path(), asked, meta.fence);
             jobs.iter_mut().try_for_each(|job| job.decide(&mut batch))?;
             Ok(meta.boot == self.boot.id)
         });
