@@ -44,7 +44,6 @@ impl Mutant {
         Self::Engine(Bug::AbsentIsFinal),
         Self::Engine(Bug::SilentLoss),
         Self::Engine(Bug::UnstoppedWork),
-        Self::Engine(Bug::UnboundedRenewal),
         Self::Engine(Bug::BeliefFromReply),
         Self::ClockStopsWithProcess,
         Self::SlowClock,

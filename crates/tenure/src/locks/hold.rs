@@ -71,11 +71,12 @@ impl Hold {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if self.remaining(clock) <= ahead {
+            let left = self.remaining(clock);
+            if left <= ahead {
                 return self.reason();
             }
             // A timer of its own: the keeper may be gone with its runtime.
-            let alarm = clock.sleep_until(self.belief_until().before(ahead));
+            let alarm = clock.sleep_until(clock.now() + (left - ahead));
             tokio::select! { biased; () = changed => {}, () = alarm => {} }
         }
     }
