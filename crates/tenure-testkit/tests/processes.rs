@@ -176,24 +176,46 @@ async fn pause_again_and_again(url: Arc<str>, holder: u32) -> Result<u32> {
         if let Some(taken) = taken {
             seen.takeovers.push((taken.fence().get(), taken_at));
             // It finds out that its belief has ended, and asks for the key again.
-            read_beliefs(&mut process, &mut seen, taken.fence().get()).await?;
+            let fence = taken.fence().get();
+            read_until(
+                &mut process,
+                &mut seen,
+                |line| matches!(line, Line::Believed(belief) if belief < fence),
+            )
+            .await?;
             taken.release().await?;
+            let again = |line| matches!(line, Line::Held(held) if held > fence);
+            read_until(&mut process, &mut seen, again).await?;
         }
     }
     seen.check()?;
     Ok(u32::try_from(seen.takeovers.len())?)
 }
 
-/// Reads what the holder says until it has told of a belief that the fence `taken` ended.
-async fn read_beliefs(process: &mut Process, seen: &mut Seen, taken: u64) -> Result<()> {
-    let before = seen.takeovers.len().checked_sub(2).map_or(0, |n| seen.takeovers[n].0);
+/// What the holder says.
+enum Line {
+    Held(u64),
+    Believed(u64),
+}
+
+/// Reads what the holder says, and notes its beliefs, until it says what is waited for.
+async fn read_until(
+    process: &mut Process,
+    seen: &mut Seen,
+    wanted: impl Fn(Line) -> bool,
+) -> Result<()> {
     loop {
-        let line = process.next().await?.context("the holder ended")?;
-        let Some(belief) = line.strip_prefix("believed ") else { continue };
-        let (fence, until) = belief.split_once(' ').context("no moment")?;
-        let (fence, until) = (fence.parse()?, until.parse()?);
-        seen.beliefs.push((fence, until));
-        if fence > before && fence < taken {
+        let text = process.next().await?.context("the holder ended")?;
+        let mut words = text.split(' ').skip(1);
+        let fence = words.next().context("no fence")?.parse()?;
+        let line = match words.next() {
+            Some(until) => {
+                seen.beliefs.push((fence, until.parse()?));
+                Line::Believed(fence)
+            }
+            None => Line::Held(fence),
+        };
+        if wanted(line) {
             return Ok(());
         }
     }
