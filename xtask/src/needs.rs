@@ -9,12 +9,16 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{command, output, run, succeeds};
 
-const NEEDS: &[Need] = &[Need {
-    name: "a C compiler with the C library's headers (SQLite is built from source)",
-    // Headers are asked for, because a linker alone would not be enough.
-    probe: "cc -x c -fsyntax-only -include stdio.h /dev/null",
-    package: Package::Debian("gcc libc6-dev"),
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        name: "a C compiler with the C library's headers (SQLite is built from source)",
+        // Headers are asked for, because a linker alone would not be enough.
+        probe: "cc -x c -fsyntax-only -include stdio.h /dev/null",
+        package: Package::Debian("gcc libc6-dev"),
+    },
+    Need { name: "rustfmt", probe: "cargo fmt --version", package: Package::Rustup("rustfmt") },
+    Need { name: "clippy", probe: "cargo clippy --version", package: Package::Rustup("clippy") },
+];
 
 #[derive(Debug)]
 struct Need {
@@ -29,6 +33,8 @@ struct Need {
 enum Package {
     /// Debian packages, separated by spaces.
     Debian(&'static str),
+    /// A component of the Rust toolchain.
+    Rustup(&'static str),
 }
 
 /// Installs what is missing. Nothing is skipped: what cannot be installed is an error.
@@ -60,6 +66,9 @@ impl Package {
     fn install(&self, root: &Path) -> Result<()> {
         match self {
             Self::Debian(packages) => install_debian(root, packages),
+            Self::Rustup(component) => {
+                run(&mut command(root, &format!("rustup component add {component}")))
+            }
         }
     }
 }

@@ -64,8 +64,9 @@ impl LockRequest {
     /// Uses this owner instead of a new random one.
     ///
     /// While it holds the key, another acquire with it gets the same grant again (see
-    /// [`reentry`](Self::reentry)). An owner belongs to one process at a time: an acquire that is
-    /// given up gives back whatever this owner has on the key.
+    /// [`reentry`](Self::reentry)): two guards then share it, and releasing or dropping one ends
+    /// both. The other is told first, if it is of the same [`Locks`](crate::Locks); an owner
+    /// belongs to one of them at a time.
     pub fn owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self

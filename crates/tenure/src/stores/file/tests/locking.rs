@@ -12,10 +12,10 @@ const SOON: Duration = Duration::from_secs(5);
 async fn two_stores_on_one_file_exclude_each_other_until_expiry() {
     let (_folder, path) = temporary();
     let (a, b) = (open(&path).await, open(&path).await);
-    let first = granted(&a, &claim("k", "a", 60)).await;
+    let first = granted(&a, &claim("k", "a", 1500)).await;
     assert!(is_held(&b, &claim("k", "b", 60)).await);
-    assert!(granted(&a, &claim("k", "a", 60)).await.fence == first.fence, "adopted");
-    pause(70).await;
+    assert!(granted(&a, &claim("k", "a", 1500)).await.fence == first.fence, "adopted");
+    pause(1600).await;
     assert_eq!(b.inspect(&key("k")).await.unwrap(), None);
     let second = granted(&b, &claim("k", "b", 10_000)).await;
     assert!(second.fence > first.fence);
