@@ -39,7 +39,9 @@ const SECTIONS: &[Section] = &[
     ("file: 1 task", |table| file_load::measure_tasks(table, 1)),
     ("file: 16 tasks", |table| file_load::measure_tasks(table, 16)),
     ("file: 128 tasks", |table| file_load::measure_tasks(table, 128)),
-    ("file: 4 processes", file_load::measure_processes),
+    ("file: 4 processes of 1", |table| file_load::measure_processes(table, 4)),
+    ("file: 4 processes of 4", |table| file_load::measure_processes(table, 16)),
+    ("file: 4 processes of 32", |table| file_load::measure_processes(table, 128)),
     ("file: hand-off", handoff::measure),
     ("file: rows", growth::measure),
 ];
