@@ -276,17 +276,14 @@ impl<'a> Asking<'a> {
         let ends_at = self.order.max_hold.map(|hold| sent + hold);
         let terms = Terms { ttl, interval: self.order.interval, ends_at, timing };
         let (status, waited) = (lease.status(), now.since(self.started));
-        let condemned = lease.clone();
-        let granted = Granted { lease, sent, doubt: self.doubt, owner_is_chosen, terms };
-        let mut guard = Guard::new(self.engine, granted);
-        if owner_is_chosen && self.engine.cleanup.is_condemned(&condemned) {
-            guard.forget_doubt();
+        let guard = Guard::new(self.engine, Granted { lease, sent, owner_is_chosen, terms });
+        // Only now, when the guard is known to believe: whoever condemns the fence looks for that.
+        if owner_is_chosen && self.engine.cleanup.is_condemned(&guard) {
             drop(guard);
             return self.held(status).map(|()| None);
         }
-        self.doubt = Doubt::default();
         context.tell(self.key(), EventKind::Granted { fence: status.fence, waited });
-        Ok(Some(guard))
+        Ok(Some(guard.with_doubt(std::mem::take(&mut self.doubt))))
     }
 
     fn held(&mut self, status: Status) -> Result<()> {

@@ -15,9 +15,9 @@ use crate::claim::{Grant, Released};
 use crate::clock::Moment;
 use crate::fence::Fence;
 use crate::key::Key;
-use crate::lease::Lease;
 use crate::locks::context::Context;
 use crate::locks::events::EventKind;
+use crate::locks::guard::Guard;
 use crate::locks::keeper::Keeper;
 use crate::owner::Owner;
 use crate::planted::Bug;
@@ -166,9 +166,9 @@ impl Cleanup {
     }
 
     /// Whether a release of this grant was sent, and may yet land.
-    pub(crate) fn is_condemned(&self, lease: &Lease) -> bool {
-        let id = (lease.key.clone(), lease.owner.clone());
-        self.state().condemned.get(&id).is_some_and(|(newest, _)| lease.fence <= *newest)
+    pub(crate) fn is_condemned(&self, guard: &Guard) -> bool {
+        let id = (guard.key().clone(), guard.owner().clone());
+        self.state().condemned.get(&id).is_some_and(|(newest, _)| guard.fence() <= *newest)
     }
 
     /// Returns when nothing is left to give back.

@@ -50,21 +50,29 @@ pub struct Guard {
 pub(crate) struct Granted {
     pub(crate) lease: Lease,
     pub(crate) sent: Moment,
-    pub(crate) doubt: Doubt,
     pub(crate) owner_is_chosen: bool,
     pub(crate) terms: Terms,
 }
 
 impl Guard {
     pub(crate) fn new(engine: &Arc<Engine>, granted: Granted) -> Self {
-        let Granted { lease, sent, doubt, owner_is_chosen, terms } = granted;
+        let Granted { lease, sent, owner_is_chosen, terms } = granted;
         let keep = Keep::granted(terms, sent, lease.remaining);
         let planted = engine.context.planted;
         let hold = Arc::new(Hold::new(keep.belief_until(), terms.ends_at, planted));
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent, owner_is_chosen);
         let engine = Arc::clone(engine);
-        Self { engine, hold, lease, granted_at: sent, kept, doubt, owner_is_chosen, open: true }
+        Self {
+            engine,
+            hold,
+            lease,
+            granted_at: sent,
+            kept,
+            doubt: Doubt::default(),
+            owner_is_chosen,
+            open: true,
+        }
     }
 
     /// What is held.
@@ -176,9 +184,10 @@ impl Guard {
         self.hold.reason()
     }
 
-    /// Leaves the earlier tries to the acquire that goes on.
-    pub(crate) fn forget_doubt(&mut self) {
-        self.doubt = Doubt::default();
+    /// This guard, with earlier tries of its acquire to look after.
+    pub(crate) fn with_doubt(mut self, doubt: Doubt) -> Self {
+        self.doubt = doubt;
+        self
     }
 
     pub(crate) fn is_planted(&self, bug: Bug) -> bool {

@@ -238,6 +238,8 @@ impl Writer {
         let decided = jobs.iter_mut().try_for_each(|job| job.decide(&mut batch));
         let Batch { now, fence, freed, wrote, must_sync, .. } = batch;
         decided.map_err(|error| self.undo(rows, error))?;
+        // A look that came with the last of them may have seen what is not synced yet.
+        let must_sync = must_sync || jobs.iter().any(|job| job.kind() == Kind::Read);
         if !wrote {
             rows.rollback().map_err(|error| self.undo(rows, error))?;
             return Ok(Done { freed, must_sync });

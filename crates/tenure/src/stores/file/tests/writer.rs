@@ -80,6 +80,20 @@ fn only_renewals_that_promise_no_more_skip_the_sync() {
 }
 
 #[test]
+fn a_look_among_renewals_waits_for_the_sync() {
+    let (_folder, mut writer) = temporary();
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let lease = granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
+    let (renewal, _renewed) = Ask::new(renewal(&grant_of(&lease), 10_000).remove(0));
+    let (look, _seen) = Ask::new(Look(key("k")));
+    let mut jobs: Vec<Box<dyn Job>> = vec![renewal];
+    assert!(writer.transact(&mut rows, &mut jobs).is_ok_and(|done| !done.must_sync));
+    jobs.push(look);
+    assert!(writer.transact(&mut rows, &mut jobs).is_ok_and(|done| done.must_sync));
+}
+
+#[test]
 fn a_batch_that_changes_nothing_writes_nothing() {
     let (folder, mut writer) = temporary();
     let link = writer.connect().unwrap();
