@@ -9,6 +9,7 @@ use crate::command::{command, output};
 
 /// What the library may never pull in without a feature.
 const HEAVY: &[&str] = &[
+    "async-nats",
     "axum",
     "chrono",
     "clap",
@@ -16,16 +17,20 @@ const HEAVY: &[&str] = &[
     "libsqlite3-sys",
     "native-tls",
     "openssl",
+    "object_store",
     "openssl-sys",
     "prost",
+    "redis",
     "regex",
     "reqwest",
     "ring",
     "rusqlite",
     "rustls",
     "serde_json",
+    "tokio-postgres",
     "tonic",
     "tracing-subscriber",
+    "url",
 ];
 
 /// A little above the present number, so that growth is a decision and an update is not.

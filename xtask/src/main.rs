@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `steps.rs` | `test` and `ci`: the steps, in order |
-//! | `needs.rs` | what the tests need on this machine, and how to install it |
+//! | `needs/` | what the tests need on this machine, and how to install it |
 //! | `light.rs` | the check that the bare library stays light |
 //! | `tidy/` | the rules of this repository that no compiler knows, one file each |
 //! | `manifest.rs` | reading `Cargo.toml` and `Cargo.lock` by lines |
@@ -29,6 +29,9 @@ usage: cargo xtask COMMAND
   test [--quick]   install what is missing, then run every check and test
                    (--quick leaves out features alone, weight and documentation)
   ci               what CI runs: the same as test
+  bench [NAME]     measure what tenure costs, each figure beside what it is measured against
+                   (only the sections whose name contains NAME)
+  install          only install what is missing
   tidy             only the rules of this repository that no compiler knows
   help             this text";
 
@@ -38,6 +41,8 @@ const EXIT_USAGE: u8 = 64;
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test { quick: bool },
+    Bench { sections: Vec<String> },
+    Install,
     Tidy,
     Help,
 }
@@ -62,6 +67,11 @@ fn parse(arguments: &[String]) -> Option<Task> {
     match words.as_slice() {
         ["test"] | ["ci"] => Some(Task::Test { quick: false }),
         ["test", "--quick"] => Some(Task::Test { quick: true }),
+        ["bench", sections @ ..] if sections.iter().all(|name| !name.starts_with('-')) => {
+            let sections = sections.iter().map(|&name| name.to_owned()).collect();
+            Some(Task::Bench { sections })
+        }
+        ["install"] => Some(Task::Install),
         ["tidy"] => Some(Task::Tidy),
         ["help" | "--help" | "-h"] => Some(Task::Help),
         _ => None,
@@ -71,12 +81,21 @@ fn parse(arguments: &[String]) -> Option<Task> {
 fn run(task: &Task) -> Result<()> {
     match task {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
+        Task::Bench { sections } => bench(&repository_root()?, sections),
+        Task::Install => needs::install(&repository_root()?),
         Task::Tidy => tidy::run(&repository_root()?),
         Task::Help => {
             println!("{USAGE}");
             Ok(())
         }
     }
+}
+
+/// The servers that are measured are installed first.
+fn bench(root: &Path, sections: &[String]) -> Result<()> {
+    needs::install(root)?;
+    let words = "cargo bench -p tenure-testkit --features servers --bench table --";
+    command::run(command::command(root, words).args(sections))
 }
 
 /// Looked up when it runs, not when it is compiled: clones may share one target folder.
@@ -110,7 +129,15 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        for line in ["", "tests", "ci --quick", "test --quik", "tidy now", "test --quick --quick"] {
+        for line in [
+            "",
+            "bench --x",
+            "tests",
+            "ci --quick",
+            "test --quik",
+            "tidy now",
+            "test --quick --quick",
+        ] {
             assert_eq!(parsed(line), None, "{line}");
         }
     }

@@ -83,7 +83,8 @@ fn features(root: &Path) -> Result<()> {
     let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let features = manifest::table(&text, "features");
     ensure!(!features.is_empty(), "no [features] found in {}", path.display());
-    for feature in features {
+    // What begins with an underscore is what several features share, and is not for use alone.
+    for feature in features.iter().filter(|feature| !feature.key.starts_with('_')) {
         let words = format!("{bare} --features {} -- -D warnings", feature.key);
         run_command(&mut command(root, &words))?;
     }

@@ -5,7 +5,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use tenure::stores::SCHEMES;
+use tenure::stores::{kind_of, schemes};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -46,8 +46,8 @@ fn named(url: &str) -> Result<StoreUrl, Failure> {
         return refused("the store is empty".into());
     }
     match url.split_once(':') {
-        Some((scheme, _)) if SCHEMES.contains(&scheme) => Ok(StoreUrl(url.to_owned())),
-        Some(_) => refused(format!("the store's scheme is none of {}", SCHEMES.join(", "))),
+        Some((scheme, _)) if kind_of(scheme).is_some() => Ok(StoreUrl(url.to_owned())),
+        Some(_) => refused(format!("the store's scheme is none of {}", schemes().join(", "))),
         None => refused("the store must be a URL such as file:/var/lib/app/locks.db".into()),
     }
 }

@@ -8,6 +8,8 @@
 //! | [`sim`] | the real engine under a seeded simulation of network, crashes, pauses and clocks |
 //! | [`halting`] | a store that can be left at every await point |
 //! | [`mutants`] | stores with known bugs, to prove that the suite finds them |
+//! | [`proxy`] | a TCP proxy that loses, delays and cuts on command |
+//! | `servers` | real servers, started by the tests (feature `servers`) |
 //! | [`role`] | helper processes that tests start, stop and kill |
 
 pub mod conformance;
@@ -15,6 +17,9 @@ pub mod fake;
 pub mod faults;
 pub mod halting;
 pub mod mutants;
+pub mod proxy;
 pub mod role;
+#[cfg(feature = "servers")]
+pub mod servers;
 pub mod sim;
 pub mod wait;

@@ -1,24 +1,31 @@
 //! Helper processes: a test starts its own program again in another role, talks to it over its
 //! output, and may stop or kill it.
 
+pub mod counting;
+
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure::{Guard, Locks};
+use tenure::{Backoff, Guard, Locks, Retry};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::wait::bounded;
+use crate::mutants::{Mutant, StoreBug};
+use crate::wait::{bounded, sleep};
 
 const VARIABLE: &str = "TENURE_TESTKIT_ROLE";
+const CARELESS: &str = "TENURE_TESTKIT_CARELESS";
+const OPENINGS: usize = 5;
+const LOOK: Duration = Duration::from_millis(200);
 const LINE_MAX: Duration = Duration::from_secs(20);
 
 /// What a helper process does.
@@ -58,17 +65,42 @@ pub enum Role {
         /// The ttl of the lease.
         ttl: Duration,
     },
+    /// Tries for every key of a row, again and again, whatever errors come, and keeps what it
+    /// gets. Says `ready`, and `took KEY FENCE AT` with the moment (on the boot clock) at which it
+    /// knew.
+    Rob {
+        /// The store.
+        url: String,
+        /// What the keys begin with; a number from 0 follows.
+        prefix: String,
+        /// How many there are.
+        count: usize,
+        /// The ttl of the leases.
+        ttl: Duration,
+    },
+    /// Adds one to a counter from each of many tasks, under a lock: see [`counting`](mod@counting).
+    Count {
+        /// The store.
+        url: String,
+        /// Where the counters are.
+        folder: String,
+        /// How many tasks, spread over the keys.
+        tasks: usize,
+    },
 }
 
 impl Role {
     fn encode(&self) -> String {
+        let ms = |ttl: &Duration| ttl.as_millis();
         match self {
-            Self::Hold { url, key, ttl } => format!("hold\n{url}\n{key}\n{}", ttl.as_millis()),
-            Self::Load { url, prefix } => format!("load\n{url}\n{prefix}\n0"),
-            Self::Answer { url } => format!("answer\n{url}\n\n0"),
-            Self::Believe { url, key, ttl } => {
-                format!("believe\n{url}\n{key}\n{}", ttl.as_millis())
+            Self::Hold { url, key, ttl } => format!("hold\n{url}\n{key}\n{}\n0", ms(ttl)),
+            Self::Load { url, prefix } => format!("load\n{url}\n{prefix}\n0\n0"),
+            Self::Answer { url } => format!("answer\n{url}\n\n0\n0"),
+            Self::Believe { url, key, ttl } => format!("believe\n{url}\n{key}\n{}\n0", ms(ttl)),
+            Self::Rob { url, prefix, count, ttl } => {
+                format!("rob\n{url}\n{prefix}\n{}\n{count}", ms(ttl))
             }
+            Self::Count { url, folder, tasks } => format!("count\n{url}\n{folder}\n0\n{tasks}"),
         }
     }
 
@@ -76,11 +108,14 @@ impl Role {
         let mut parts = text.split('\n').map(str::to_owned);
         let (name, url, key) = (parts.next()?, parts.next()?, parts.next()?);
         let ttl = Duration::from_millis(parts.next()?.parse().ok()?);
+        let count = parts.next()?.parse().ok()?;
         match name.as_str() {
             "hold" => Some(Self::Hold { url, key, ttl }),
             "load" => Some(Self::Load { url, prefix: key }),
             "answer" => Some(Self::Answer { url }),
             "believe" => Some(Self::Believe { url, key, ttl }),
+            "rob" => Some(Self::Rob { url, prefix: key, count, ttl }),
+            "count" => Some(Self::Count { url, folder: key, tasks: count }),
             _ => None,
         }
     }
@@ -91,6 +126,10 @@ impl Role {
             Self::Load { url, prefix } => load(&url, &prefix).await,
             Self::Answer { url } => answer(&url).await,
             Self::Believe { url, key, ttl } => believe(&url, &key, ttl).await,
+            Self::Rob { url, prefix, count, ttl } => rob(&url, &prefix, count, ttl).await,
+            Self::Count { url, folder, tasks } => {
+                counting::play(open(&url).await?, Path::new(&folder), tasks).await
+            }
         }
     }
 }
@@ -119,8 +158,32 @@ fn say(line: &str) {
     }
 }
 
+/// Locks as this process is to use them: they look often, which counts where no one rings. It may have been started over a network that fails on
+/// command: what says "try again" is tried again.
+async fn open(url: &str) -> Result<Locks> {
+    for _ in 1..OPENINGS {
+        match open_once(url).await {
+            Err(error) if error.retry() != Retry::Never => sleep(Duration::from_millis(20)).await,
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(open_once(url).await?)
+}
+
+/// See [`Process::start_careless`].
+async fn open_once(url: &str) -> tenure::Result<Locks> {
+    let looks = Backoff { base: LOOK, cap: LOOK, jitter: 0.5 };
+    let builder = Locks::builder().poll(looks);
+    if std::env::var_os(CARELESS).is_none() {
+        return builder.open(url).await;
+    }
+    let store = tenure::stores::open(url, Arc::new(SystemClock)).await?;
+    let careless = Mutant::new(store, StoreBug::IgnoresCondition);
+    builder.open_on(Arc::new(careless)).await
+}
+
 async fn hold(url: &str, key: &str, ttl: Duration) -> Result<()> {
-    let locks = Locks::open(url).await?;
+    let locks = open(url).await?;
     let guard = locks.lock(key).ttl(ttl).acquire().await?;
     say(&format!("held {}", guard.fence()));
     let reason = guard.lost().await;
@@ -128,7 +191,7 @@ async fn hold(url: &str, key: &str, ttl: Duration) -> Result<()> {
 }
 
 async fn load(url: &str, prefix: &str) -> Result<()> {
-    let locks = Locks::open(url).await?;
+    let locks = open(url).await?;
     let mut held = VecDeque::new();
     for n in 0_u64.. {
         let key = format!("{prefix}{n}");
@@ -146,7 +209,7 @@ async fn load(url: &str, prefix: &str) -> Result<()> {
 }
 
 async fn answer(url: &str) -> Result<()> {
-    let locks = Locks::open(url).await?;
+    let locks = open(url).await?;
     let mut held = Vec::new();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -163,13 +226,30 @@ async fn answer(url: &str) -> Result<()> {
 }
 
 async fn believe(url: &str, key: &str, ttl: Duration) -> Result<()> {
-    let locks = Locks::open(url).await?;
+    let locks = open(url).await?;
     loop {
         let guard = locks.lock(key).ttl(ttl).acquire().await?;
         say(&format!("held {}", guard.fence()));
         let fence = guard.fence();
         let until = tokio::task::spawn_blocking(move || last_belief(&guard)).await?;
         say(&format!("believed {fence} {until}"));
+    }
+}
+
+async fn rob(url: &str, prefix: &str, count: usize, ttl: Duration) -> Result<()> {
+    let locks = open(url).await?;
+    say("ready");
+    let mut taken: Vec<Option<Guard>> = (0..count).map(|_| None).collect();
+    loop {
+        for (n, taken) in taken.iter_mut().enumerate().filter(|(_, taken)| taken.is_none()) {
+            let key = format!("{prefix}{n}");
+            // A store that is away is what this role is made for.
+            if let Ok(Some(guard)) = locks.lock(&key).ttl(ttl).try_acquire().await {
+                say(&format!("took {key} {} {}", guard.fence(), SystemClock.now().as_nanos()));
+                *taken = Some(guard);
+            }
+        }
+        sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -216,6 +296,15 @@ impl Process {
         let mut command = Command::new(std::env::current_exe()?);
         command.envs(environment);
         Self::spawn(command, role)
+    }
+
+    /// Starts this program again in `role`, on a store that grants without a look at what stands: a
+    /// test that goes on to pass proves nothing.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_careless(role: &Role) -> Result<Self> {
+        Self::start_in(role, [(CARELESS, "1")])
     }
 
     /// Starts `program`, a copy of this one, in `role` as another user.

@@ -85,7 +85,7 @@ pub enum Released {
 pub struct ListQuery {
     /// Only keys that begin with this.
     pub prefix: String,
-    /// Only keys after this one: the last of the page before.
+    /// Only keys after this one: [`Page::next`] of the page before.
     pub after: Option<Key>,
     /// How many at the most.
     pub limit: usize,
@@ -96,8 +96,18 @@ pub struct ListQuery {
 pub struct Page {
     /// The leases, in the order of their keys.
     pub items: Vec<Status>,
-    /// Whether there may be more behind the last one.
-    pub more: bool,
+    /// Where the next page begins: after this key. `None` when this was the last page. A page may
+    /// be empty and yet not the last, where a store keeps released keys among the live ones.
+    pub next: Option<Key>,
+}
+
+impl Page {
+    /// A page that the next one follows right after its last lease, if there are `more`.
+    #[must_use]
+    pub fn new(items: Vec<Status>, more: bool) -> Self {
+        let next = items.last().filter(|_| more).map(|status| status.key.clone());
+        Self { items, next }
+    }
 }
 
 /// What a process says about how it uses a namespace, so that one that differs is found.

@@ -15,9 +15,10 @@ const LABEL_HEX: usize = 12;
 
 /// How keys are written into the store.
 ///
-/// Every scheme has a version in front and is injective: two different keys never become one. The
-/// scheme and a digest of the secret stand in the store beside the locks, so that a process with
-/// another one is refused when it opens the namespace, instead of silently excluding nobody.
+/// Every scheme but [`raw`](Self::raw) has a version in front, and every one is injective: two
+/// different keys never become one. The scheme and a digest of the secret stand in the store beside
+/// the locks, so that a process with another one is refused when it opens the namespace, instead of
+/// silently excluding nobody.
 #[derive(Clone, Debug, Default)]
 pub struct KeyPolicy(Scheme);
 
@@ -26,6 +27,7 @@ enum Scheme {
     #[default]
     Plain,
     Hashed(Arc<[u8]>),
+    Raw,
 }
 
 impl fmt::Debug for Scheme {
@@ -33,6 +35,7 @@ impl fmt::Debug for Scheme {
         f.write_str(match self {
             Self::Plain => "Plain",
             Self::Hashed(_) => "Hashed(…)",
+            Self::Raw => "Raw",
         })
     }
 }
@@ -74,17 +77,27 @@ impl KeyPolicy {
         }
     }
 
+    /// Keys stand in the store exactly as the caller writes them, so that tenure and programs that
+    /// follow the store's usual convention exclude each other on the same key. All namespaces then
+    /// share one room for keys; the namespace only tells which processes must agree on this.
+    #[must_use]
+    pub const fn raw() -> Self {
+        Self(Scheme::Raw)
+    }
+
     /// What stands in front of every key of the namespace.
     pub(crate) fn store_prefix(&self, namespace: &Namespace) -> String {
         match &self.0 {
             Scheme::Plain => format!("t1/{namespace}/"),
             Scheme::Hashed(_) => format!("t1h/{namespace}/"),
+            Scheme::Raw => String::new(),
         }
     }
 
     /// The key as the store keeps it.
     pub(crate) fn store_key(&self, namespace: &Namespace, key: &Key) -> Key {
         let (scheme, tail) = match &self.0 {
+            Scheme::Raw => return key.clone(),
             Scheme::Plain => ("t1/", Cow::Borrowed(key.as_str())),
             Scheme::Hashed(secret) => ("t1h/", Cow::Owned(digest(secret, namespace, key))),
         };
@@ -94,7 +107,7 @@ impl KeyPolicy {
     /// The key as errors, events and logs may show it.
     pub(crate) fn label(&self, namespace: &Namespace, key: &Key) -> Key {
         match &self.0 {
-            Scheme::Plain => key.clone(),
+            Scheme::Plain | Scheme::Raw => key.clone(),
             Scheme::Hashed(secret) => {
                 let digest = digest(secret, namespace, key);
                 Key::stored(format!("#{}", &digest[..LABEL_HEX]))
@@ -110,6 +123,7 @@ impl KeyPolicy {
     pub(crate) fn fingerprint(&self, namespace: &Namespace) -> String {
         match &self.0 {
             Scheme::Plain => "t1 plain".into(),
+            Scheme::Raw => "t1 raw".into(),
             Scheme::Hashed(secret) => {
                 let proof =
                     hmac_hex(secret, &[b"tenure fingerprint", namespace.as_str().as_bytes()]);
@@ -155,6 +169,7 @@ mod tests {
         let hashed = KeyPolicy::hashed("0123456789abcdef").unwrap();
         let plain = KeyPolicy::plain();
         let stored = [
+            KeyPolicy::raw().store_key(&a, &key("c")),
             plain.store_key(&a, &key("b/c")),
             plain.store_key(&ab, &key("c")),
             plain.store_key(&a, &key("c")),

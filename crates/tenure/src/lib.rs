@@ -46,8 +46,10 @@
 pub mod claim;
 pub mod clock;
 mod degraded;
+mod doctor;
 pub mod error;
 mod fence;
+mod finding;
 mod holder;
 mod key;
 mod key_policy;
@@ -67,8 +69,10 @@ pub mod stores;
 pub mod watch;
 
 pub use degraded::DegradedPolicy;
+pub use doctor::{Report, doctor, examine};
 pub use error::{Error, ErrorKind, Operation, Overrun, Result, Retry};
 pub use fence::Fence;
+pub use finding::{Finding, Severity};
 pub use holder::Holder;
 pub use key::{KEY_BYTES_MAX, Key, Namespace};
 pub use key_policy::KeyPolicy;

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
 use crate::error::Result;
+use crate::finding::{Finding, Severity};
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::watch::Watch;
@@ -72,12 +73,28 @@ pub struct StoreInfo {
     pub name: &'static str,
     /// What it can be trusted with.
     pub class: Class,
-    /// Why it is of that class, one sentence each.
-    pub reasons: Vec<String>,
+    /// What was found when it was opened: first of all, why it is of that class.
+    pub findings: Vec<Finding>,
     /// Whose clock ends a lease.
     pub timing: Timing,
     /// What it can do.
     pub capabilities: Capabilities,
+}
+
+impl StoreInfo {
+    /// What a store says of itself. One finding that lowers it makes it
+    /// [`Class::Efficiency`]; without any it is [`Class::Fenced`].
+    #[must_use]
+    pub fn new(
+        name: &'static str,
+        timing: Timing,
+        capabilities: Capabilities,
+        findings: Vec<Finding>,
+    ) -> Self {
+        let lowered = findings.iter().any(|finding| finding.severity >= Severity::Lowering);
+        let class = if lowered { Class::Efficiency } else { Class::Fenced };
+        Self { name, class, findings, timing, capabilities }
+    }
 }
 
 /// Atomic lease operations on one store.
@@ -112,7 +129,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Ends whichever lease stands on the key; says which it was.
     async fn force_release(&self, key: &Key) -> Result<Option<Status>>;
 
-    /// The live lease on the key, with its owner: callers above keep that to themselves.
+    /// The live lease on the key, with its owner: callers above keep that to themselves. What is
+    /// left of it may be told as more than it is, by a store that does not know when it was
+    /// written; only a grant and a renewal say it for sure.
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>>;
 
     /// One page of live leases.

@@ -19,7 +19,7 @@ async fn warnings_of(policy: DegradedPolicy) -> usize {
     let (captured, _guard) = Captured::start();
     let locks = shared(policy).open("memory:").await.unwrap();
     assert_eq!(locks.store().class, Class::Efficiency);
-    assert!(locks.store().reasons[0].contains("degraded"), "{:?}", locks.store());
+    assert!(locks.store().findings[0].text.contains("degraded"), "{:?}", locks.store());
     for _ in 0..3 {
         locks.lock("k").acquire().await.unwrap().release().await.unwrap();
     }

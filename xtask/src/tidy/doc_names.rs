@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn only_paths_of_ours_hold_names() {
         assert_eq!(names("Locks::open(\"redis://x\")"), ["Locks", "open"]);
-        assert_eq!(names("tenure::stores::SCHEMES"), ["stores", "SCHEMES"]);
+        assert_eq!(names("tenure::stores::KINDS"), ["stores", "KINDS"]);
         assert_eq!(names("tenure::{Key, Owner}"), [] as [&str; 0]);
         for code in ["Store", "std::fmt::Debug", "redis://host", "A::b", "guard.fence()", ""] {
             assert_eq!(names(code), [] as [&str; 0], "{code}");

@@ -37,6 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use counters::{Count, Counters};
+pub(crate) use dice::Dice;
 pub use mutant::Mutant;
 
 use client::{Client, TTL_MAX};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
-use tenure::store::{Capabilities, Class, StoreInfo, Timing};
+use tenure::store::{Capabilities, StoreInfo, Timing};
 use tenure::watch::Watch;
 use tenure::{Error, Key, Lease, Result, Status, Store};
 use tokio::sync::oneshot;
@@ -42,13 +42,7 @@ impl SimNet {
         let mut capabilities = Capabilities::default();
         capabilities.shared = true;
         capabilities.durable = true;
-        let info = StoreInfo {
-            name: "sim",
-            class: Class::Fenced,
-            reasons: Vec::new(),
-            timing: Timing::Store,
-            capabilities,
-        };
+        let info = StoreInfo::new("sim", Timing::Store, capabilities, Vec::new());
         Self { world, seat, node, info }
     }
 

@@ -239,7 +239,7 @@ impl Server {
             .take_while(|(key, _)| key.as_str().starts_with(&query.prefix))
             .filter(|(_, record)| record.is_live(now));
         let items = live.by_ref().take(query.limit).map(|(k, r)| r.status(k, now)).collect();
-        Page { items, more: live.next().is_some() }
+        Page::new(items, live.next().is_some())
     }
 
     /// The machine goes down; whether anything was lost with it.

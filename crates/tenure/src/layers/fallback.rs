@@ -9,6 +9,7 @@ use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Ren
 use crate::clock::{Clock, Moment};
 use crate::degraded::DegradedPolicy;
 use crate::error::Result;
+use crate::finding::Finding;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::store::{Class, Store, StoreInfo};
@@ -38,7 +39,8 @@ impl FallbackLayer {
     ) -> Self {
         let mut info = inner.info().clone();
         info.class = Class::Efficiency;
-        info.reasons.insert(0, format!("degraded to locks within this process: {reason}"));
+        let text = format!("degraded to locks within this process: {reason}");
+        info.findings.insert(0, Finding::lowering("degraded", text));
         Self { inner, info, clock, policy, reason, warned_at: Mutex::new(None) }
     }
 

@@ -116,9 +116,10 @@ impl Store for KeyLayer {
             limit: query.limit,
         };
         let mut page = self.inner.list(&query).await?;
-        for status in &mut page.items {
-            if let Some(tail) = status.key.as_str().strip_prefix(&scheme) {
-                status.key = Key::stored(tail.to_owned());
+        let keys = page.items.iter_mut().map(|status| &mut status.key).chain(&mut page.next);
+        for key in keys {
+            if let Some(tail) = key.as_str().strip_prefix(&scheme) {
+                *key = Key::stored(tail.to_owned());
             }
         }
         Ok(page)

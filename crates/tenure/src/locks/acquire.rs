@@ -1,10 +1,9 @@
 //! Asking for a lease until it is granted, refused for good, or the wait is over.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Attempt, Claim, Reentry};
+use crate::claim::{Attempt, Claim, Grant, Reentry, Renewal, Renewed};
 use crate::clock::{Moment, within};
 use crate::error::{Error, ErrorKind, Operation, Result, Retry};
 use crate::fence::Fence;
@@ -16,6 +15,7 @@ use crate::locks::cleanup::{Doubt, Leftover};
 use crate::locks::events::EventKind;
 use crate::locks::guard::{Granted, Guard};
 use crate::locks::keep::Terms;
+use crate::locks::order::{Order, Waiting};
 use crate::locks::queue::Place;
 use crate::owned::Owned;
 use crate::planted::Bug;
@@ -23,38 +23,6 @@ use crate::watch::Watch;
 
 /// No loop without a sleep, whatever a store says is left of a lease.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-
-/// What a waiter can see.
-#[derive(Clone, Debug)]
-pub struct Waiting {
-    /// The key; under keyed hashing a short digest of it.
-    pub key: Key,
-    /// How many of this process stand before this waiter.
-    pub ahead: usize,
-    /// Who holds the key, when this waiter has asked the store.
-    pub held_by: Option<Status>,
-}
-
-pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
-
-/// A request with everything settled.
-#[derive(Clone)]
-pub(crate) struct Order {
-    pub(crate) claim: Claim,
-    /// The caller chose the owner, and may have used it before.
-    pub(crate) owner_is_chosen: bool,
-    /// `None`: without end.
-    pub(crate) wait: Option<Duration>,
-    pub(crate) interval: Option<Duration>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) on_wait: Option<OnWait>,
-}
-
-impl fmt::Debug for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Order").field("wait", &self.wait).finish_non_exhaustive()
-    }
-}
 
 /// The state of one acquire.
 struct Asking<'a> {
@@ -229,20 +197,35 @@ impl<'a> Asking<'a> {
         // The store may have decided as late as now.
         self.doubt.add(looked + self.order.claim.ttl);
         match self.look().await {
-            Ok(Some(lease)) if self.is_of_this_try(&lease) => {
-                self.doubt.remove();
-                Ok(Answer::Granted(lease, looked))
-            }
+            Ok(Some(lease)) if self.is_of_this_try(&lease) => self.adopt(&lease, error).await,
             _ => Err(error),
         }
     }
 
     async fn look(&self) -> Result<Option<Lease>> {
+        self.in_time(self.engine.context.store.inspect(self.key())).await
+    }
+
+    /// A look does not tell for sure how much is left of the lease, but a renewal does.
+    async fn adopt(&mut self, lease: &Lease, error: Error) -> Result<Answer> {
         let context = &self.engine.context;
-        let look = context.store.inspect(self.key());
-        match self.time_left(context.clock.now()) {
-            None => look.await,
-            Some(left) => within(&*context.clock, left, look)
+        let Claim { key, owner, ttl, .. } = self.order.claim.clone();
+        let renewal = Renewal { grant: Grant { key, owner, fence: Some(lease.fence) }, ttl };
+        let sent = context.clock.now();
+        match self.in_time(context.store.renew(&renewal)).await {
+            Ok(Renewed::Renewed(lease)) => {
+                self.doubt.remove();
+                Ok(Answer::Granted(lease, sent))
+            }
+            Ok(Renewed::Lost(_)) | Err(_) => Err(error),
+        }
+    }
+
+    async fn in_time<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let clock = &*self.engine.context.clock;
+        match self.time_left(clock.now()) {
+            None => call.await,
+            Some(left) => within(clock, left, call)
                 .await
                 .unwrap_or_else(|_| Err(Error::unavailable("the wait ended without an answer"))),
         }

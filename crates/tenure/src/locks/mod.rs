@@ -12,6 +12,7 @@ mod hold;
 mod keep;
 mod keeper;
 mod options;
+mod order;
 mod queue;
 mod request;
 mod run;
@@ -22,13 +23,13 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 
-pub use acquire::Waiting;
 pub use backoff::Backoff;
 pub use builder::LocksBuilder;
 pub use events::{Event, EventKind};
 pub use guard::Guard;
 pub use keep::LostReason;
 pub use options::{Excess, Limits};
+pub use order::Waiting;
 pub use request::LockRequest;
 pub use run::LockedFn;
 
@@ -261,10 +262,7 @@ impl Listing {
             let query = self.next.take()?;
             match self.engine.context.store.list(&query).await {
                 Ok(page) => {
-                    let last = page.items.last().map(|status| status.key.clone());
-                    self.next = last
-                        .filter(|_| page.more)
-                        .map(|last| ListQuery { after: Some(last), ..query });
+                    self.next = page.next.map(|next| ListQuery { after: Some(next), ..query });
                     self.page = page.items.into_iter();
                 }
                 Err(error) => return Some(Err(error)),

@@ -8,8 +8,9 @@ use crate::claim::{Claim, Reentry};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::key::Key;
 use crate::locks::Engine;
-use crate::locks::acquire::{OnWait, Order, Waiting, acquire};
+use crate::locks::acquire::acquire;
 use crate::locks::guard::Guard;
+use crate::locks::order::{OnWait, Order, Waiting};
 use crate::locks::run::{LockedFn, run_under};
 use crate::owner::Owner;
 

@@ -10,10 +10,11 @@ use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Ren
 use crate::clock::{Clock, Moment};
 use crate::error::Result;
 use crate::fence::Fence;
+use crate::finding::Finding;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::rule::{self, Change, Now, Record};
-use crate::store::{Capabilities, Class, Store, StoreInfo, Timing};
+use crate::store::{Capabilities, Store, StoreInfo, Timing};
 use crate::watch::{Watch, WatchHub};
 
 /// How many expired records one change clears away, so that clearing keeps up with granting.
@@ -40,13 +41,9 @@ impl MemoryStore {
     /// An empty store that expires leases by `clock`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let info = StoreInfo {
-            name: "memory",
-            class: Class::Efficiency,
-            reasons: vec!["locks and fences live in this process and end with it".into()],
-            timing: Timing::Store,
-            capabilities: Capabilities::default(),
-        };
+        let why = "locks and fences live in this process and end with it";
+        let findings = vec![Finding::lowering("memory", why)];
+        let info = StoreInfo::new("memory", Timing::Store, Capabilities::default(), findings);
         Self { info, clock, state: Mutex::default(), watches: WatchHub::default() }
     }
 
@@ -172,7 +169,7 @@ impl Store for MemoryStore {
             .take_while(|(key, _)| key.as_str().starts_with(&query.prefix))
             .filter(|(_, record)| record.is_live(now));
         let items = live.by_ref().take(query.limit).map(|(k, r)| r.status(k, now)).collect();
-        Ok(Page { items, more: live.next().is_some() })
+        Ok(Page::new(items, live.next().is_some()))
     }
 
     async fn watch(&self, key: &Key) -> Result<Watch> {

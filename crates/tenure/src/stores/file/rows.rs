@@ -195,22 +195,21 @@ impl<'c> Rows<'c> {
         let from = after.map_or(query.prefix.as_str(), |after| after.max(&query.prefix));
         let one_more = i64::try_from(query.limit).unwrap_or(i64::MAX).saturating_add(1);
         let mut rows = self.list.query(params![from, after, integer(now.as_nanos()), one_more])?;
-        let mut page = Page { items: Vec::new(), more: false };
+        let mut items = Vec::new();
         while let Some(row) = rows.next()? {
             let Ok(text) = row.get_ref(6)?.as_str() else { return Ok(Err(Unreadable)) };
             if !text.starts_with(&query.prefix) {
                 break;
             }
-            if page.items.len() == query.limit {
-                page.more = true;
-                break;
+            if items.len() == query.limit {
+                return Ok(Ok(Page::new(items, true)));
             }
             match record(row) {
-                Ok(found) => page.items.push(found.status(&Key::stored(text.to_owned()), now)),
+                Ok(found) => items.push(found.status(&Key::stored(text.to_owned()), now)),
                 Err(unreadable) => return Ok(Err(unreadable)),
             }
         }
-        Ok(Ok(page))
+        Ok(Ok(Page::new(items, false)))
     }
 
     /// The fingerprint that stands, and whether it is this one and new.

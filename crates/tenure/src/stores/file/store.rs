@@ -9,14 +9,16 @@ use tokio::sync::oneshot;
 use super::bell::Bell;
 use super::boot::Boot;
 use super::job::{Ask, Job, Kind, Question};
-use super::place::{FileSystem, Place};
+use super::place::Place;
 use super::verbs::{Force, Look};
 use super::writer::Writer;
 use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
 use crate::error::{Chain, Error, Operation, Result};
+use crate::finding::Finding;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
-use crate::store::{Capabilities, Class, Store, StoreInfo, Timing};
+use crate::store::{Capabilities, Store, StoreInfo, Timing};
+use crate::stores::file_system::FileSystem;
 use crate::watch::{Watch, WatchHub};
 
 /// Locks in one file on a local disk, shared by every process of this machine.
@@ -108,23 +110,29 @@ fn gone(operation: Operation, maybe_done: bool) -> Error {
 }
 
 fn info(file_system: FileSystem) -> StoreInfo {
-    let (class, first) = match file_system {
-        FileSystem::Memory(name) => (
-            Class::Efficiency,
+    let first = match file_system {
+        FileSystem::Memory(name) => Finding::lowering(
+            "file system",
             format!("the file is on {name}: a reboot takes it along, and fences start again at 1"),
-        ),
-        FileSystem::Local | FileSystem::Shared(_) => (
-            Class::Fenced,
-            "grants and releases are synced to disk before they are answered".to_owned(),
-        ),
+        )
+        .remedy("put the file on a disk"),
+        FileSystem::Local | FileSystem::Shared(_) => {
+            Finding::note("sync", "grants and releases are synced to disk before they are answered")
+        }
     };
-    let reasons = vec![
+    let findings = vec![
         first,
-        "after a reboot every lease gets its full ttl again, so none ends early".to_owned(),
-        "one counter in the file gives all fences, in the same transaction as the grant".to_owned(),
+        Finding::note(
+            "reboot",
+            "after a reboot every lease gets its full ttl again, so none ends early",
+        ),
+        Finding::note(
+            "fence",
+            "one counter in the file gives all fences, in the same transaction as the grant",
+        ),
     ];
     let capabilities = Capabilities { shared: true, durable: true, ..Capabilities::default() };
-    StoreInfo { name: "file", class, reasons, timing: Timing::Store, capabilities }
+    StoreInfo::new("file", Timing::Store, capabilities, findings)
 }
 
 #[async_trait]

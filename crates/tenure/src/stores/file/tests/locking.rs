@@ -76,7 +76,7 @@ async fn lists_come_in_pages_without_the_expired() {
         async move {
             let page = store.list(&query).await.unwrap();
             let names: Vec<_> = page.items.iter().map(|s| s.key.to_string()).collect();
-            (names.join(" "), page.more)
+            (names.join(" "), page.next.is_some())
         }
     };
     assert_eq!(ask("b/", None, 2).await, ("b/1 b/2".to_owned(), true));

@@ -1,6 +1,6 @@
 //! What tenure costs: one table, each figure beside what it is measured against in the same run.
 //!
-//! `cargo bench` measures all of it in some three minutes, `cargo bench -- NAME` only what begins
+//! `cargo xtask bench` measures all of it, `cargo xtask bench NAME` only what begins
 //! with a name in `SECTIONS` that contains NAME. A missed target is told in the table and in its
 //! last line; the exit code is 0 all the same, since another machine or a busy one misses what this
 //! one reaches. `TENURE_BENCH_DIR` is the folder for the files, if not one beside the build.
@@ -15,11 +15,13 @@ mod growth;
 mod handoff;
 mod kept;
 mod machine;
+mod raw;
 mod raw_sqlite;
 mod report;
 mod role;
 mod rule_alone;
 mod sample;
+mod served;
 mod waiters;
 
 use anyhow::{Context, Result};
@@ -44,6 +46,11 @@ const SECTIONS: &[Section] = &[
     ("file: 4 processes of 32", |table| file_load::measure_processes(table, 128)),
     ("file: hand-off", handoff::measure),
     ("file: rows", growth::measure),
+    ("redis", |table| served::measure(table, "redis")),
+    ("postgres", |table| served::measure(table, "postgres")),
+    ("nats", |table| served::measure(table, "nats")),
+    ("etcd", |table| served::measure(table, "etcd")),
+    ("object", |table| served::measure(table, "object/seaweedfs")),
 ];
 
 fn main() -> Result<()> {

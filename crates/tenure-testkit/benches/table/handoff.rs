@@ -20,7 +20,7 @@ const TURN: Duration = Duration::from_millis(4);
 
 /// One grant, on the boot clock that all processes of the machine share.
 #[derive(Clone, Copy)]
-struct Held {
+pub(crate) struct Held {
     process: usize,
     fence: u64,
     from: u64,
@@ -31,9 +31,9 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let connection = raw_sqlite::open(&folder.path().join("raw.db"))?;
     let mut raw = RawSqlite::on(&connection)?;
-    let path = folder.path().join("locks.db").display().to_string();
+    let url = format!("file:{}", folder.path().join("locks.db").display());
     let before = raw.commit_time(200)?;
-    let turns = contend(&path, TURN)?;
+    let turns = contend(&url, TURN)?;
     let after = raw.commit_time(200)?;
     let commit = (before + after) / 2;
     let unsteady = before.max(after) > before.min(after).mul_f64(SPREAD_MAX);
@@ -48,7 +48,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     table.add(row);
     let late = quantile(&mut gaps, 0.99).context("no hand-off")?;
     table.add(Row::new("file: hand-off, 2 processes, p99", short(late)));
-    let greedy = contend(&path, Duration::ZERO)?;
+    let greedy = contend(&url, Duration::ZERO)?;
     let mut gaps = self::gaps(&greedy);
     let middle = median(&mut gaps).map_or_else(|| "none".into(), short);
     let row = Row::new("file: hand-off, both ask at once", middle).note(format!(
@@ -62,7 +62,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
 }
 
 /// From the start of a release in one process to the next grant in the other.
-fn gaps(grants: &[Held]) -> Vec<Duration> {
+pub(crate) fn gaps(grants: &[Held]) -> Vec<Duration> {
     let changes = grants.windows(2).filter(|pair| pair[0].process != pair[1].process);
     changes.map(|pair| Duration::from_nanos(pair[1].from.saturating_sub(pair[0].until))).collect()
 }
@@ -77,9 +77,9 @@ fn longest_wait(grants: &[Held]) -> Duration {
 }
 
 /// Lets two processes have the key again and again; their grants in the order of the fences.
-fn contend(path: &str, turn: Duration) -> Result<Vec<Held>> {
+pub(crate) fn contend(url: &str, turn: Duration) -> Result<Vec<Held>> {
     let turn = turn.as_micros().to_string();
-    let start = || Helper::start("hand off", &[path, &turn]);
+    let start = || Helper::start("hand off", &[url, &turn]);
     let mut helpers = [start()?, start()?];
     helpers.iter_mut().try_for_each(Helper::await_ready)?;
     helpers.iter_mut().try_for_each(Helper::go)?;
@@ -95,10 +95,10 @@ fn contend(path: &str, turn: Duration) -> Result<Vec<Held>> {
 }
 
 pub(crate) fn play(arguments: &[String]) -> Result<()> {
-    let path: String = argument(arguments, 0)?;
+    let url: String = argument(arguments, 0)?;
     let turn = Duration::from_micros(argument(arguments, 1)?);
     on_all_cores(async move {
-        let locks = Locks::open(&format!("file:{path}")).await?;
+        let locks = Locks::open(&url).await?;
         await_start()?;
         let start = SystemClock.now();
         let mut grants = Vec::new();

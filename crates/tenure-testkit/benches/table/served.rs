@@ -1,0 +1,103 @@
+//! The stores that a server stands behind, each beside the two raw commands on the same server.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tenure::Locks;
+use tenure::clock::{Clock, SystemClock};
+use tenure_testkit::servers::{Kind, Service, fresh_room, kinds};
+
+use crate::handoff;
+use crate::raw::{self, Raw};
+use crate::report::{Row, Table, short};
+use crate::sample::{Pairs, elapsed_since, median, on_all_cores};
+
+const ROUNDS: usize = 15;
+/// How long a round of one side takes, about.
+const ROUND: Duration = Duration::from_millis(120);
+const CYCLE_MAX: f64 = 1.25;
+const HANDOFF_MAX: f64 = 4.0;
+const TURN: Duration = Duration::from_millis(20);
+
+pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
+    let kind = kinds().into_iter().find(|kind| kind.name == name).context("no such kind")?;
+    let service = kind.shared()?;
+    let wakes = on_all_cores(cycle(table, kind, &*service))?;
+    if wakes { hand_off(table, kind, &*service) } else { Ok(()) }
+}
+
+/// Acquire and release of one key that nobody else wants; whether the store wakes waiters.
+async fn cycle(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<bool> {
+    let locks = Locks::open(&service.url(fresh_room(), None)).await?;
+    let mut raw = raw::connect(kind.name, service).await?;
+    let mut pairs = Pairs::default();
+    let count = cycles_per_round(&mut *raw).await?;
+    for round in 0..=ROUNDS {
+        let by_hand = raw_time(&mut *raw, count).await?;
+        let start = SystemClock.now();
+        for _ in 0..count {
+            locks.lock("cycle").ttl(Duration::from_secs(30)).acquire().await?.release().await?;
+        }
+        let ours = elapsed_since(start);
+        // The first round fills the caches of both.
+        if round > 0 {
+            pairs.push(ours.as_secs_f64() / count as f64, by_hand.as_secs_f64() / count as f64);
+        }
+    }
+    let ratio = pairs.ratio()?;
+    let row = Row::new(format!("{}: cycle", kind.name), seconds(pairs.measured()?))
+        .beside(format!("by hand {}", seconds(pairs.reference()?)))
+        .ratio(ratio)
+        .target("≤ 1.25", ratio <= CYCLE_MAX)
+        .unsure_if(pairs.is_unsteady())
+        .note(format!("acquire and release; class {:?}", locks.store().class));
+    table.add(row);
+    Ok(locks.store().capabilities.wakes)
+}
+
+fn hand_off(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<()> {
+    let before = on_all_cores(round_trip(kind, service))?;
+    let url = service.url(fresh_room(), None);
+    let mut gaps = handoff::gaps(&handoff::contend(&url, TURN)?);
+    let after = on_all_cores(round_trip(kind, service))?;
+    let trip = (before + after) / 2;
+    let middle = median(&mut gaps).context("the key never went to the other process")?;
+    let ratio = middle.as_secs_f64() / trip.as_secs_f64();
+    let row = Row::new(format!("{}: hand-off, 2 processes", kind.name), short(middle))
+        .beside(format!("raw write {}", short(trip)))
+        .ratio(ratio)
+        .target("≤ 4.00", ratio <= HANDOFF_MAX)
+        .unsure_if(before.max(after) > before.min(after) * 2)
+        .note(format!("median of {}; a release and a grant at the least", gaps.len()));
+    table.add(row);
+    Ok(())
+}
+
+/// One raw write and its answer.
+async fn round_trip(kind: Kind, service: &dyn Service) -> Result<Duration> {
+    let mut raw = raw::connect(kind.name, service).await?;
+    let count = cycles_per_round(&mut *raw).await?;
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        times.push(raw_time(&mut *raw, count).await? / (2 * count));
+    }
+    median(&mut times).context("nothing was measured")
+}
+
+async fn raw_time(raw: &mut dyn Raw, count: u32) -> Result<Duration> {
+    let start = SystemClock.now();
+    for _ in 0..count {
+        raw.take().await?;
+        raw.give().await?;
+    }
+    Ok(elapsed_since(start))
+}
+
+async fn cycles_per_round(raw: &mut dyn Raw) -> Result<u32> {
+    let ten = raw_time(raw, 10).await?;
+    Ok(((ROUND.as_secs_f64() / ten.as_secs_f64()) * 10.0).clamp(3.0, 2000.0) as u32)
+}
+
+fn seconds(seconds: f64) -> String {
+    short(Duration::from_secs_f64(seconds))
+}

@@ -1,0 +1,105 @@
+//! Real servers, started by the tests that need them, on free ports and in temporary folders.
+//!
+//! What is not on the machine is installed by `cargo xtask test`; a server that cannot be started
+//! fails the test that wanted it.
+
+pub mod etcd;
+pub mod nats;
+mod object;
+pub mod place;
+pub mod postgres;
+pub mod redis;
+mod server;
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use tenure::clock::SystemClock;
+
+pub use server::{Program, Server, free_port};
+
+use crate::conformance::{Maker, Subject};
+
+/// A store that tests can reach, room by room, and break.
+pub trait Service: Debug + Send + Sync {
+    /// The process behind it; `None` where nothing runs, as for a folder.
+    fn server(&self) -> Option<&Server>;
+
+    /// The URL of a room: a part of the store in which nothing stands yet. `at` is where to reach
+    /// the server, if not directly: a proxy in front of it.
+    fn url(&self, room: u32, at: Option<SocketAddr>) -> String;
+
+    /// Whether what it has answered is still there after it was killed. An imitation that keeps
+    /// everything in memory says no, and is not held to what the real one would be.
+    fn outlives_kill(&self) -> bool {
+        true
+    }
+}
+
+/// A kind of server, which can be started any number of times.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its name in the matrix: that of the store, and after a slash what distinguishes it.
+    pub name: &'static str,
+    /// Starts one.
+    pub start: fn() -> Result<Arc<dyn Service>>,
+}
+
+/// Every kind there is.
+#[must_use]
+pub fn kinds() -> Vec<Kind> {
+    [redis::KINDS, postgres::KINDS, nats::KINDS, etcd::KINDS, object::KINDS].concat()
+}
+
+/// A number that no other room of this process has.
+pub fn fresh_room() -> u32 {
+    static ROOMS: AtomicU32 = AtomicU32::new(1);
+    ROOMS.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Kind {
+    /// The one server of this kind that the tests of this process share, each in its own room.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn shared(&self) -> Result<Arc<dyn Service>> {
+        static SHARED: Mutex<Option<HashMap<&'static str, Arc<dyn Service>>>> = Mutex::new(None);
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let shared = shared.get_or_insert_default();
+        if let Some(service) = shared.get(self.name) {
+            return Ok(Arc::clone(service));
+        }
+        let service = (self.start)().with_context(|| format!("{}: no server", self.name))?;
+        shared.insert(self.name, Arc::clone(&service));
+        Ok(service)
+    }
+
+    /// Makes stores of this kind: a fresh room on the shared server each.
+    #[must_use]
+    pub fn maker(self) -> Maker {
+        Maker::new(self.name, move || {
+            Box::pin(async move {
+                let service = tokio::task::spawn_blocking(move || self.shared()).await??;
+                let url = service.url(fresh_room(), None);
+                Ok(subject(url, service))
+            })
+        })
+    }
+}
+
+/// A store at `url`, connected to as often as it is asked for. `keep` lives as long as it does.
+pub fn subject(url: String, keep: impl std::any::Any + Send + Sync) -> Subject {
+    let connect = {
+        let url = url.clone();
+        move || {
+            let url = url.clone();
+            Box::pin(async move { Ok(tenure::stores::open(&url, Arc::new(SystemClock)).await?) })
+                as _
+        }
+    };
+    Subject::new(connect, Some(url), keep)
+}

@@ -1,0 +1,258 @@
+//! One server process: started, waited for, killed, started again.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tenure::clock::{Clock, SystemClock};
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const AFTERMATH_MAX: Duration = Duration::from_secs(10);
+
+/// What to start, and how to see that it answers.
+pub struct Program {
+    /// The program.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// More variables for its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The user to run it as, where it refuses to run as root.
+    pub user: Option<&'static str>,
+    /// What ends it when the tests end: `KILL`, or what it wants for a clean end.
+    pub last_signal: &'static str,
+    /// Whether it answers by now.
+    pub is_ready: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// A running server with a temporary folder of its own. It ends with this value, and at the latest
+/// with the process.
+pub struct Server {
+    name: &'static str,
+    port: u16,
+    folder: TempDir,
+    program: Program,
+    child: Mutex<Option<Child>>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("name", &self.name).field("port", &self.port).finish()
+    }
+}
+
+impl Server {
+    /// Starts a server. `program` is told the port to listen on and the folder to work in; it may
+    /// prepare that folder.
+    ///
+    /// # Errors
+    /// When it does not answer in time; the text ends with what it printed.
+    pub fn start(
+        name: &'static str,
+        program: impl FnOnce(u16, &Path) -> Result<Program>,
+    ) -> Result<Self> {
+        let folder = tempfile::tempdir().context("no temporary folder")?;
+        let port = free_port()?;
+        let program = program(port, folder.path())?;
+        let server = Self { name, port, folder, program, child: Mutex::new(None) };
+        match server.start_once()? {
+            None => Ok(server),
+            Some(ended) => Err(server.failure(&ended)),
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// The folder it works in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts it after [`kill`](Self::kill), on the same port and folder, and waits until it
+    /// answers. What its dead predecessor still holds may end a first attempt: it is repeated.
+    ///
+    /// # Errors
+    /// When it does not answer in time; the text ends with what it printed.
+    pub fn start_again(&self) -> Result<()> {
+        let deadline = SystemClock.now() + AFTERMATH_MAX;
+        loop {
+            match self.start_once()? {
+                None => return Ok(()),
+                Some(ended) if SystemClock.now() >= deadline => return Err(self.failure(&ended)),
+                Some(_) => nap(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    /// Starts it and waits until it answers; says how it ended if it did.
+    fn start_once(&self) -> Result<Option<String>> {
+        let child = spawn(self.command()?);
+        let child = child.with_context(|| format!("{} cannot be started", self.name))?;
+        *self.child() = Some(child);
+        let deadline = SystemClock.now() + READY_WITHIN;
+        loop {
+            let is_ready = (self.program.is_ready)();
+            // Asked afterwards: what answers must be this one, and no stranger on its port.
+            let ended = self.child().as_mut().and_then(|child| child.try_wait().ok()).flatten();
+            if let Some(ended) = ended {
+                return Ok(Some(format!("ended: {ended}")));
+            }
+            if is_ready {
+                return Ok(None);
+            }
+            if SystemClock.now() >= deadline {
+                return Err(self.failure("does not answer"));
+            }
+            nap(Duration::from_millis(10));
+        }
+    }
+
+    fn command(&self) -> Result<Command> {
+        let output = File::options().create(true).append(true).open(self.log())?;
+        let mut command = Command::new("setpriv");
+        if let Some(user) = self.program.user {
+            command.args(["--reuid", user, "--regid", user, "--clear-groups"]);
+        }
+        command
+            .args(["--pdeathsig", self.program.last_signal])
+            .arg(&self.program.path)
+            .args(&self.program.arguments)
+            .envs(self.program.environment.iter().cloned())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        Ok(command)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("tenure-test.log")
+    }
+
+    fn failure(&self, how: &str) -> anyhow::Error {
+        let said = fs::read_to_string(self.log()).unwrap_or_default();
+        anyhow!("{} {how}: {}", self.name, tail(&said))
+    }
+
+    /// Kills it with SIGKILL.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub fn kill(&self) -> Result<()> {
+        if let Some(mut child) = self.child().take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Stops it where it stands (SIGSTOP).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let child = self.child();
+        let child = child.as_ref().with_context(|| format!("{} does not run", self.name))?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no pid")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Where it does not end, the death signal still ends it with this process.
+        drop(self.kill());
+    }
+}
+
+/// A port on which nobody listens, below the range from which outgoing connections take theirs.
+///
+/// # Errors
+/// When there is none.
+pub fn free_port() -> Result<u16> {
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % u32::from(COUNT)).unwrap_or(0);
+    for _ in 0..COUNT {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        let port = FIRST + (start.wrapping_mul(31) % COUNT + step) % COUNT;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port is free")
+}
+
+/// Starts a process from a thread that never ends: the death signal comes when the thread that
+/// started it goes, not only when the process does.
+fn spawn(command: Command) -> Result<Child> {
+    type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
+    static STARTER: Mutex<Option<mpsc::Sender<Order>>> = Mutex::new(None);
+    let (reply, answer) = mpsc::channel();
+    {
+        let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = starter.get_or_insert_with(|| {
+            let (orders, inbox) = mpsc::channel::<Order>();
+            std::thread::spawn(move || {
+                for (mut command, reply) in inbox {
+                    drop(reply.send(command.spawn()));
+                }
+            });
+            orders
+        });
+        orders.send((command, reply)).map_err(|_| anyhow!("the starter thread has ended"))?;
+    }
+    Ok(answer.recv()??)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a server is waited for outside of any runtime")]
+fn nap(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn tail(text: &str) -> &str {
+    let start = text.len().saturating_sub(2000);
+    let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[start..]
+}

@@ -1,0 +1,278 @@
+//! The whole conformance suite again, on every store with a server, over a network that loses
+//! replies at random.
+//!
+//! Between each store and its server stands a [`Proxy`] that loses a piece of a reply with a small
+//! chance, swallows the rest, and cuts the connection a moment later: the request was carried out,
+//! and the client cannot know. That goes for opening, for reads, and for notifications as well.
+//!
+//! # What is held to
+//! A case asserts what a store answers, and a lost answer is none. So the store under test is
+//! wrapped in one that asks again ([`insistent`]), in the way that the contract of a store allows:
+//! the same owner gets the same grant, a renewal can be repeated, a read changes nothing. A store
+//! that keeps the contract then behaves as if nothing had been lost, and every assertion of every
+//! case must hold. It breaks on: a reply that is taken for the answer to another question, a
+//! connection that is used after it broke, a retry inside the client that grants twice, a wake-up
+//! that is lost with its subscription, "held" or "wrong input" where the network was at fault.
+//!
+//! # What may be repeated
+//! - A case that ends with the store's word that it could not be asked, or that the outcome is not
+//!   known, is started again in a fresh room. An assertion that fails is final, and so is a key
+//!   that stays locked.
+//! - The cases in [`TIMED`] bound how long something takes or take for granted that an operation
+//!   is quick, which a lossy network may break in good faith. They may be repeated whatever fails.
+//!
+//! Both at most [`ATTEMPTS`] times. No case is left out; those in [`LONG`] lose less.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod insistent;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use insistent::Insistent;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tenure::clock::SystemClock;
+use tenure::{ErrorKind, Retry, Store};
+use tenure_testkit::conformance::{Case, Maker, Subject, cases};
+use tenure_testkit::mutants::{Mutant, StoreBug};
+use tenure_testkit::proxy::{Flow, Proxy};
+use tenure_testkit::servers::{Kind, fresh_room, kinds};
+use tenure_testkit::wait::sleep;
+
+/// The chance that a piece of a reply is lost, in a thousand.
+const LOSS: u64 = 20;
+/// The same for the cases in [`LONG`].
+const LOSS_LONG: u64 = 1;
+const ATTEMPTS: u64 = 4;
+/// How often a store is opened before the network is to blame no longer.
+const OPENINGS: usize = 10;
+/// What all chance of a run comes from; the variable of this name sets another.
+const SEED: &str = "TENURE_TESTKIT_SEED";
+
+/// Cases that a slow operation may break in good faith, and what they take for granted.
+const TIMED: &[(&str, &str)] = &[
+    ("expiry::a_grant_that_comes_too_late_is_given_back", "a grant within 100 ms"),
+    ("renewal::keep_alive_outlives_the_ttl", "renewals within a ttl of 1.2 s"),
+    ("renewal::a_forced_release_is_told_to_the_holder", "a renewal within 1.2 s"),
+    ("renewal::the_longest_hold_is_kept", "renewals within a ttl of 1.2 s"),
+    ("renewal::work_is_stopped_when_the_lock_is_gone", "a renewal within 1.2 s"),
+    ("waiting::the_wait_ends_in_time", "an answer within 300 ms"),
+    ("waiting::a_waiter_sees_who_holds_the_key", "an answer within 200 ms"),
+    ("ambiguity::a_lost_reply_to_renew_costs_nothing", "two renewals within 900 ms"),
+    ("ambiguity::a_renewal_that_hangs_costs_nothing", "two renewals within 900 ms"),
+    ("ambiguity::an_acquire_that_hangs_ends_with_its_wait_and_is_undone", "an end within 1.5 s"),
+    ("crash::a_killed_holder_is_taken_over_by_its_ttl", "a helper that opens the store at once"),
+    ("crash::a_grant_outlives_the_process_that_got_it", "a helper that opens the store at once"),
+];
+
+/// Cases in which one operation may take hundreds of requests, so that one is always lost.
+const LONG: &[&str] = &["listing::pages_without_gaps"];
+
+/// What became of one store.
+#[derive(Default)]
+struct Tally {
+    has_no_server: bool,
+    passed: usize,
+    ran: usize,
+    repeated: u64,
+    lost: u64,
+}
+
+type Tallies = Arc<Mutex<BTreeMap<&'static str, Tally>>>;
+
+fn main() -> ExitCode {
+    tenure_testkit::role::run_if_asked();
+    let mut arguments = Arguments::from_args();
+    // Most cases wait for a lease to end: they take time, but hardly a processor.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    let tallies = Tallies::default();
+    let mut trials = vec![
+        Trial::test("control::the_listed_cases_are_cases", listed_cases_are_cases),
+        Trial::test(
+            "control::a_grant_that_is_not_repeated_is_missed",
+            a_grant_that_is_not_repeated_is_missed,
+        ),
+    ];
+    for kind in kinds() {
+        trials.extend(cases().into_iter().map(|case| trial(kind, case, &tallies)));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let complete = print_matrix(&tallies);
+    let chosen = arguments.filter.is_some() || !arguments.skip.is_empty() || arguments.list;
+    if !chosen && !complete {
+        println!(
+            "the matrix is not full: a pair of store and case did not run, or nothing was lost"
+        );
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+fn trial(kind: Kind, case: Case, tallies: &Tallies) -> Trial {
+    let tallies = Arc::clone(tallies);
+    Trial::test(format!("{}::{}", kind.name, case.name()), move || {
+        if kind.shared().map_err(|error| format!("{error:#}"))?.server().is_none() {
+            tallies.lock().unwrap().entry(kind.name).or_default().has_no_server = true;
+            return Ok(());
+        }
+        let mut attempt = 1;
+        let outcome = loop {
+            let is_long = LONG.contains(&case.name().as_str());
+            let loss = if is_long { LOSS_LONG } else { LOSS };
+            let network = Network { loss, ..Network::new(kind, seed(&case, attempt)) };
+            let outcome = case.run(&network.maker());
+            tallies.lock().unwrap().entry(kind.name).or_default().lost += network.lost();
+            match outcome {
+                Err(error) if attempt < ATTEMPTS && may_be_repeated(&case, &error) => {
+                    println!("{} {}: again after: {error:#}", kind.name, case.name());
+                    attempt += 1;
+                }
+                outcome => break outcome.with_context(|| format!("seed {}", network.seed)),
+            }
+        };
+        let mut tallies = tallies.lock().unwrap();
+        let tally = tallies.entry(kind.name).or_default();
+        tally.ran += 1;
+        tally.passed += usize::from(outcome.is_ok());
+        tally.repeated += attempt - 1;
+        outcome.map_err(|error| Failed::from(format!("{error:?}")))
+    })
+}
+
+fn may_be_repeated(case: &Case, error: &anyhow::Error) -> bool {
+    let is_timed = TIMED.iter().any(|(name, _)| *name == case.name());
+    let says_again = |cause: &(dyn std::error::Error + 'static)| {
+        let kind = cause.downcast_ref::<tenure::Error>().map(tenure::Error::kind);
+        matches!(kind, Some(ErrorKind::Unavailable | ErrorKind::Unknown))
+    };
+    is_timed || error.chain().any(says_again)
+}
+
+/// One network for one run of one case.
+#[derive(Clone)]
+struct Network {
+    kind: Kind,
+    seed: u64,
+    loss: u64,
+    /// What is broken on purpose in the store behind it.
+    bug: Option<StoreBug>,
+    proxy: Arc<Mutex<Option<Arc<Proxy>>>>,
+}
+
+impl Network {
+    fn new(kind: Kind, seed: u64) -> Self {
+        Self { kind, seed, loss: LOSS, bug: None, proxy: Arc::default() }
+    }
+
+    /// How many replies it has lost.
+    fn lost(&self) -> u64 {
+        self.proxy.lock().unwrap().as_ref().map_or(0, |proxy| proxy.lost())
+    }
+
+    /// Makes one store over this network.
+    fn maker(&self) -> Maker {
+        let network = self.clone();
+        Maker::new(self.kind.name, move || Box::pin(network.clone().subject()))
+    }
+
+    async fn subject(self) -> Result<Subject> {
+        let kind = self.kind;
+        let service = tokio::task::spawn_blocking(move || kind.shared()).await??;
+        let server = service.server().context("a store without a server")?;
+        let proxy = Arc::new(Proxy::start(server.address(), self.seed).await?);
+        *self.proxy.lock().unwrap() = Some(Arc::clone(&proxy));
+        let url = service.url(fresh_room(), Some(proxy.address()));
+        let connect = {
+            let (url, proxy) = (url.clone(), Arc::clone(&proxy));
+            move || Box::pin(self.clone().connect(url.clone(), Arc::clone(&proxy))) as _
+        };
+        Ok(Subject::new(connect, Some(url), (service, proxy)))
+    }
+
+    async fn connect(self, url: String, proxy: Arc<Proxy>) -> Result<Arc<dyn Store>> {
+        let Some(bug) = self.bug else {
+            proxy.replies(Flow::LoseSome(self.loss));
+            return Ok(Arc::new(Insistent::new(open(&url).await?)));
+        };
+        // A control is about what comes after.
+        proxy.pass();
+        let store = Arc::new(Mutant::new(open(&url).await?, bug));
+        proxy.replies(Flow::LoseSome(self.loss));
+        Ok(Arc::new(Insistent::new(store)))
+    }
+}
+
+/// Opens a store, however often the network gets in the way.
+async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    for _ in 1..OPENINGS {
+        match tenure::stores::open(url, Arc::new(SystemClock)).await {
+            Err(error) if error.retry() != Retry::Never => sleep(Duration::from_millis(20)).await,
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(tenure::stores::open(url, Arc::new(SystemClock)).await?)
+}
+
+/// FNV-1a over the name, so that each case has chances of its own.
+fn seed(case: &Case, attempt: u64) -> u64 {
+    let base: u64 = std::env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let start = 0xCBF2_9CE4_8422_2325 ^ base;
+    let name = case.name();
+    let hash = name
+        .bytes()
+        .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    hash.wrapping_add(attempt)
+}
+
+fn listed_cases_are_cases() -> Result<(), Failed> {
+    let names: Vec<_> = cases().iter().map(Case::name).collect();
+    let mut listed = TIMED.iter().map(|(name, _)| name).chain(LONG);
+    match listed.find(|listed| !names.iter().any(|name| name == *listed)) {
+        Some(name) => Err(format!("no case is called {name}").into()),
+        None => Ok(()),
+    }
+}
+
+/// A store that refuses what it has granted when it is asked again must fail, with a key that stays
+/// locked: else nothing was lost that mattered.
+fn a_grant_that_is_not_repeated_is_missed() -> Result<(), Failed> {
+    let kind = *kinds().first().ok_or("no store with a server")?;
+    let case = cases().into_iter().find(|case| case.name() == "fencing::grows_across_release");
+    let case = case.ok_or("no such case")?;
+    let bug = Some(StoreBug::NotIdempotent);
+    let network = Network { loss: 300, bug, ..Network::new(kind, 1) };
+    let Err(found) = case.run(&network.maker()) else {
+        return Err(format!("{} replies were lost, and nobody noticed", network.lost()).into());
+    };
+    println!("found out: {found:#}");
+    let kind = found.downcast_ref::<tenure::Error>().map(tenure::Error::kind);
+    if kind == Some(ErrorKind::TimedOut) { Ok(()) } else { Err("for another reason".into()) }
+}
+
+/// Prints what became of each store; whether everything ran, and replies were lost everywhere.
+fn print_matrix(tallies: &Tallies) -> bool {
+    let tallies = tallies.lock().unwrap();
+    let all = cases().len();
+    let mut complete = true;
+    println!("\n{:20} {:>12} {:>10} {:>14}", "", "passed/cases", "repeated", "replies lost");
+    for kind in kinds() {
+        let Some(tally) = tallies.get(kind.name) else {
+            complete = false;
+            println!("{:20} {:>12}", kind.name, "not run");
+            continue;
+        };
+        if tally.has_no_server {
+            println!("{:20} {:>12}", kind.name, "no server");
+            continue;
+        }
+        complete &= tally.ran == all && tally.lost >= all as u64 / 2;
+        let passed = format!("{}/{all}", tally.passed);
+        println!("{:20} {passed:>12} {:>10} {:>14}", kind.name, tally.repeated, tally.lost);
+    }
+    println!();
+    complete
+}

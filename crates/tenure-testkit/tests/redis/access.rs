@@ -1,0 +1,168 @@
+//! Who may in, and what is said to those who may not.
+
+use std::sync::Arc;
+
+use tenure::claim::ListQuery;
+use tenure::clock::SystemClock;
+use tenure::stores::redis::RedisOptions;
+use tenure::{ErrorKind, Locks};
+use tenure_testkit::servers::redis::start_redis;
+use tenure_testkit::servers::{Server, free_port};
+use tenure_testkit::wait::bounded;
+
+use crate::stage::{Raw, SOON, ask, cycle, fast, granted, key, open, raw, refused, url};
+
+/// The line that the documentation tells to set, word by word.
+fn documented_acl() -> Vec<String> {
+    let page = include_str!("../../../tenure/src/stores/redis/mod.rs");
+    let line = page.lines().find(|line| line.contains("ACL SETUSER tenure")).unwrap();
+    line.trim_start_matches("//! ").split_whitespace().map(str::to_owned).collect()
+}
+
+async fn with_user(more: &[&str]) -> (Server, Raw, String) {
+    let server = start_redis(&["--databases", "20"]).unwrap();
+    let mut raw = raw(server.address()).await;
+    let acl = documented_acl();
+    let words: Vec<&str> = acl.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let (): () = ask(&mut raw, &words).await;
+    let password = acl.iter().find_map(|word| word.strip_prefix('>')).unwrap();
+    let url = format!("redis://tenure:{password}@{}/7", server.address());
+    (server, raw, url)
+}
+
+#[tokio::test]
+async fn the_documented_permissions_are_enough() {
+    let (_server, mut raw, url) = with_user(&[]).await;
+    let locks = Locks::open(&url).await.unwrap();
+    let guard = locks.lock("k").acquire().await.unwrap();
+    let waiter = {
+        let request = locks.lock("k").wait(SOON);
+        tokio::spawn(async move { request.acquire().await.unwrap() })
+    };
+    let renewed =
+        locks.renew("k", guard.owner(), std::time::Duration::from_secs(60)).await.unwrap();
+    assert_eq!(renewed.fence, guard.fence());
+    let listed: Vec<_> = futures_util::StreamExt::collect(locks.list("")).await;
+    assert_eq!(listed.len(), 1);
+    guard.release().await.unwrap();
+    let next = bounded("the waiter to be woken", SOON, waiter).await.unwrap().unwrap();
+    locks.force_release("k", "a test").await.unwrap();
+    drop(next);
+    let denied: Vec<redis::Value> = ask(&mut raw, &["ACL", "LOG"]).await;
+    assert!(denied.is_empty(), "{denied:?}");
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_told_when_the_store_is_opened() {
+    for missing in [
+        "-evalsha",
+        "-eval",
+        "-get",
+        "-set",
+        "-del",
+        "-time",
+        "-pttl",
+        "-pexpire",
+        "-getset",
+        "-publish",
+        "-subscribe",
+        "-scan",
+        "-info",
+        "-role",
+        "-select",
+        "-ping",
+        "resetchannels",
+        "resetkeys",
+    ] {
+        let (_server, _, url) = with_user(&[missing]).await;
+        let (error, text) = refused(&url).await;
+        assert_eq!(error.kind(), ErrorKind::Denied, "{missing}: {text}");
+        assert!(text.contains("ACL"), "{missing}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn passwords_are_asked_for_and_checked() {
+    let server = start_redis(&["--requirepass", "secret-1"]).unwrap();
+    let at = server.address();
+    let (error, text) = refused(url(&server)).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{text}");
+    assert!(text.contains("wants a password"), "{text}");
+    for wrong in [":secret-2@", "nobody:secret-1@"] {
+        let (error, text) = refused(format!("redis://{wrong}{at}")).await;
+        assert_eq!(error.kind(), ErrorKind::Denied, "{text}");
+        assert!(text.contains("refuses this user and password"), "{text}");
+    }
+    let store = open(format!("redis://:secret-1@{at}")).await;
+    cycle(&*store, "job").await;
+    assert!(!format!("{store:?}").contains("secret"), "{store:?}");
+    let options = RedisOptions::new(&url(&server)).unwrap().credentials(None, "secret-1");
+    let store = options.database(3).open(Arc::new(SystemClock)).await.unwrap();
+    cycle(&store, "job").await;
+}
+
+#[tokio::test]
+async fn every_wrong_address_has_its_own_words() {
+    let server = fast();
+    let nothing = free_port().unwrap();
+    let (error, text) = refused(format!("redis://127.0.0.1:{nothing}")).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(text.contains("nothing listens"), "{text}");
+    let (error, text) = refused(format!("{}/9999", url(&server))).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+    assert!(text.contains("no database of that number"), "{text}");
+    let (error, text) = refused(format!("redis+cluster://{}", server.address())).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
+    assert!(text.contains("is no Cluster"), "{text}");
+    let (error, text) =
+        refused(format!("redis+sentinel://{}?service=mymaster", server.address())).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+    let (error, text) = refused("redis+sentinel://127.0.0.1:1").await;
+    assert!(error.kind() == ErrorKind::Invalid && text.contains("service"), "{text}");
+    let (error, text) = refused("redis://127.0.0.1:1,127.0.0.1:2").await;
+    assert!(error.kind() == ErrorKind::Invalid && text.contains("redis+cluster"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_not_redis_is_told_from_it() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let replies: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"silence"];
+    tokio::spawn(async move {
+        for reply in replies {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            drop(stream.read(&mut [0; 256]).await);
+            if reply == b"silence" {
+                std::future::pending::<()>().await;
+            }
+            drop(stream.write_all(reply).await);
+        }
+    });
+    for words in ["does not speak the protocol", "was closed before", "did not answer within"] {
+        let (error, text) = refused(format!("redis://{at}")).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn databases_are_rooms_of_their_own() {
+    let server = fast();
+    let [one, two] =
+        [open(format!("{}/1", url(&server))).await, open(format!("{}/2", url(&server))).await];
+    let first = granted(&*one, "job", "me").await;
+    let second = granted(&*two, "job", "me").await;
+    assert_ne!(first.fence, second.fence);
+    // A message of the one does not wake the other.
+    let mut watch = two.watch(&key("job")).await.unwrap();
+    cycle(&*one, "other").await;
+    one.force_release(&key("job")).await.unwrap();
+    let woken = bounded("nothing", std::time::Duration::from_millis(300), watch.changed()).await;
+    assert!(woken.is_err(), "woken by another database");
+    two.force_release(&key("job")).await.unwrap();
+    bounded("its own message", SOON, watch.changed()).await.unwrap();
+    let query = ListQuery { prefix: String::new(), after: None, limit: 10 };
+    assert!(one.list(&query).await.unwrap().items.is_empty());
+}

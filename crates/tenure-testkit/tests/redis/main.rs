@@ -1,0 +1,13 @@
+//! What is special to Redis, on real servers: mixed fleets, restarts, layouts, access, findings.
+
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod counters;
+mod findings;
+mod layouts;
+mod mixed_fleet;
+mod perf;
+mod restart;
+mod stage;
+mod tls;

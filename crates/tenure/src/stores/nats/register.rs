@@ -1,0 +1,272 @@
+//! The bucket as a register: each write names the sequence that it wants to replace.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::stream::RawMessage;
+use async_trait::async_trait;
+use futures_util::{StreamExt, TryStreamExt};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::bells::Bells;
+use super::bucket::{Bucket, MARKER_TTL};
+use super::error::{is_conflict, refused, silent};
+use super::link::{Effect, Link, answer};
+use super::subject;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::Key;
+use crate::store::{Capabilities, StoreInfo, Timing};
+use crate::stores::register::{
+    Entries, Entry, Expiry, Fences, Purpose, Register, Swap, Version, Write,
+};
+use crate::watch::Watch;
+
+/// A server takes lines of up to 4096 bytes. Three times this, and the longest other parts of the
+/// longest line, are less.
+const KEY_BYTES_MAX: usize = 1148;
+
+/// How many messages of a page are asked for at once.
+const READS_AT_ONCE: usize = 32;
+
+const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+const TTL: &str = "Nats-TTL";
+const OPERATION: &str = "KV-Operation";
+const MARKER: &str = "Nats-Marker-Reason";
+
+#[derive(Debug)]
+pub(super) struct NatsRegister {
+    info: StoreInfo,
+    link: Arc<Link>,
+    bucket: Bucket,
+    /// What the bucket's subjects begin with.
+    subjects: String,
+    /// What they begin with for whoever publishes to them.
+    targets: String,
+    bells: Bells,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    message: RawMessage,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    total: usize,
+    state: ListedState,
+}
+
+#[derive(Deserialize)]
+struct ListedState {
+    #[serde(default)]
+    subjects: Option<HashMap<String, u64>>,
+}
+
+impl NatsRegister {
+    pub(super) fn new(link: Arc<Link>, bucket: Bucket) -> Self {
+        let capabilities = Capabilities {
+            shared: true,
+            durable: bucket.is_durable,
+            wakes: true,
+            lists: true,
+            key_bytes_max: KEY_BYTES_MAX,
+            ..Capabilities::default()
+        };
+        let findings = bucket.findings.clone();
+        let info = StoreInfo::new("nats", bucket.timing, capabilities, findings);
+        let subjects = format!("$KV.{}.", bucket.name);
+        let targets = match link.api_prefix() {
+            "$JS.API" => subjects.clone(),
+            domain => format!("{domain}.{subjects}"),
+        };
+        let bells = Bells::new(Arc::clone(&link), &bucket, &subjects);
+        Self { info, link, bucket, subjects, targets, bells }
+    }
+
+    /// The call of the API with this name, about this bucket's stream.
+    fn verb(&self, name: &str) -> String {
+        format!("{name}.{}", self.bucket.stream)
+    }
+
+    /// The last message of a subject, whatever it is. The stream's leader is asked: others may be
+    /// behind.
+    async fn last(&self, subject: &str) -> Result<Option<StreamMessage>> {
+        let body = json!({ "last_by_subj": subject });
+        match self.link.api::<Found>(&self.verb("STREAM.MSG.GET"), &body).await {
+            Ok(Ok(found)) => StreamMessage::try_from(found.message).map(Some).map_err(|_| {
+                Error::new(ErrorKind::Damaged, "NATS gave a message that cannot be read")
+            }),
+            Ok(Err(error)) if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => Ok(None),
+            Ok(Err(error)) => Err(refused(&error)),
+            Err(silence) => Err(silent(silence, Effect::Read)),
+        }
+    }
+
+    fn headers(&self, write: &Write<'_>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED, write.expected.map_or("0", |version| &*version.tag));
+        let ttl = match write.purpose {
+            Purpose::Lease(ttl) => Some(ttl),
+            Purpose::Free => {
+                // Not DEL: when that ends, the server puts a mark of its own in its place.
+                headers.insert(OPERATION, "PURGE");
+                Some(MARKER_TTL)
+            }
+            Purpose::Note => None,
+        };
+        if let Some(ttl) = ttl.filter(|_| self.bucket.takes_ttl) {
+            headers.insert(TTL, seconds(ttl).to_string());
+        }
+        headers
+    }
+
+    /// Takes the mark of a released key away, where the server does not do it. No message after
+    /// the mark can go with it, because the purge ends with its sequence.
+    async fn clear(&self, subject: &str, sequence: u64) -> bool {
+        let body = json!({ "filter": subject, "seq": sequence + 1 });
+        let purged = self.link.api::<serde_json::Value>(&self.verb("STREAM.PURGE"), &body).await;
+        matches!(purged, Ok(Ok(_)))
+    }
+
+    /// The subjects of all keys.
+    async fn all(&self) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        loop {
+            let filter = format!("{}>", self.subjects);
+            let body = json!({ "subjects_filter": filter, "offset": all.len() });
+            let listed = self.link.api::<Listed>(&self.verb("STREAM.INFO"), &body).await;
+            let listed = listed.map_err(|silence| silent(silence, Effect::Read))?;
+            let listed = listed.map_err(|error| refused(&error))?;
+            let subjects = listed.state.subjects.unwrap_or_default();
+            let is_last = subjects.is_empty() || all.len() + subjects.len() >= listed.total;
+            all.extend(subjects.into_keys());
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// Whole seconds, rounded up: a ttl is a lower bound, and the server takes no others.
+fn seconds(ttl: Duration) -> u64 {
+    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
+}
+
+/// Whether a message with these headers says that nobody holds the key.
+pub(super) fn frees(headers: &HeaderMap) -> bool {
+    headers.get(MARKER).is_some()
+        || headers.get(OPERATION).is_some_and(|value| matches!(value.as_str(), "DEL" | "PURGE"))
+}
+
+fn entry(message: StreamMessage) -> Entry {
+    let body = if frees(&message.headers) { Vec::new() } else { message.payload.to_vec() };
+    Entry { version: version(message.sequence), body }
+}
+
+fn version(sequence: u64) -> Version {
+    Version { tag: sequence.to_string(), revision: Some(sequence) }
+}
+
+#[async_trait]
+impl Register for NatsRegister {
+    fn info(&self) -> &StoreInfo {
+        &self.info
+    }
+
+    fn fences(&self) -> Fences {
+        Fences::Revision
+    }
+
+    fn expiry(&self) -> Expiry {
+        match self.bucket.timing {
+            Timing::Store => Expiry::Register,
+            Timing::Observer => Expiry::Observer,
+        }
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Entry>> {
+        let subject = format!("{}{}", self.subjects, subject::encode(key.as_str()));
+        Ok(self.last(&subject).await?.map(entry))
+    }
+
+    async fn swap(&self, write: Write<'_>) -> Result<Swap> {
+        let name = subject::encode(write.key.as_str());
+        let target = format!("{}{name}", self.targets);
+        let sent = self.link.request(target, self.headers(&write), write.body.to_vec()).await;
+        let ack = match sent.and_then(|reply| answer::<PublishAck>(&reply.payload)) {
+            Ok(Ok(ack)) if ack.stream == self.bucket.stream && ack.sequence > 0 => ack,
+            Ok(Ok(_)) => return Err(Error::unknown("another stream took the write")),
+            Ok(Err(error)) if is_conflict(&error) => return Ok(Swap::Conflict),
+            Ok(Err(error)) => return Err(refused(&error)),
+            Err(silence) => return Err(silent(silence, Effect::Write)),
+        };
+        let mut version = version(ack.sequence);
+        if write.purpose == Purpose::Free && !self.bucket.takes_ttl {
+            let subject = format!("{}{name}", self.subjects);
+            if self.clear(&subject, ack.sequence).await {
+                // What is to be replaced next is the absence of any message.
+                version.tag = "0".to_owned();
+            }
+        }
+        Ok(Swap::Done(version))
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Entries> {
+        let mut keys: Vec<_> = self
+            .all()
+            .await?
+            .iter()
+            .filter_map(|subject| subject::decode(subject.strip_prefix(&self.subjects)?))
+            .filter(|key| key.starts_with(prefix))
+            .filter(|key| after.is_none_or(|after| key.as_str() > after.as_str()))
+            .map(Key::stored)
+            .collect();
+        keys.sort_unstable();
+        let more = keys.len() > limit;
+        keys.truncate(limit);
+        let next = keys.last().filter(|_| more).cloned();
+        let reads = keys.into_iter().map(|key| async move {
+            let entry = self.read(&key).await?;
+            Ok::<_, Error>(entry.map(|entry| (key, entry)))
+        });
+        let read = futures_util::stream::iter(reads).buffered(READS_AT_ONCE);
+        let read: Vec<_> = read.try_collect().await?;
+        Ok(Entries { entries: read.into_iter().flatten().collect(), next })
+    }
+
+    async fn watch(&self, key: &Key) -> Result<Watch> {
+        self.bells.watch(key).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ttl_is_rounded_up_to_seconds() {
+        for (ms, s) in [(1, 1), (999, 1), (1000, 1), (1001, 2), (30_000, 30)] {
+            assert_eq!(seconds(Duration::from_millis(ms)), s);
+        }
+    }
+
+    #[test]
+    fn marks_of_the_client_and_of_the_server_free_a_key() {
+        let with = |name: &str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value);
+            headers
+        };
+        for (name, value) in [(OPERATION, "DEL"), (OPERATION, "PURGE"), (MARKER, "MaxAge")] {
+            assert!(frees(&with(name, value)), "{name}: {value}");
+        }
+        assert!(!frees(&with(TTL, "5")) && !frees(&with(OPERATION, "PUT")));
+    }
+}

@@ -1,0 +1,179 @@
+//! The connections of a store, and how a statement goes over one of them.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use deadpool_postgres::{
+    Client, Manager, ManagerConfig, Object, Pool as Connections, PoolConfig, QueueMode,
+    RecyclingMethod, Runtime, Timeouts,
+};
+use tokio_postgres::error::Error as Native;
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{Config, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::error::{self, harmless, lost_race, not_prepared_here, taints_connection, writing};
+use super::options::CONNECT_TIMEOUT;
+use super::statements::Statement;
+use crate::error::{Error, Result};
+
+/// How often a statement that lost a race is sent before its caller is told.
+pub(super) const RACES: usize = 16;
+
+pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
+
+/// Whether a statement changes anything, and so may have done so when its answer is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Read,
+    Write,
+}
+
+/// A text that no log shows: the client library writes parameters to its own.
+pub(super) struct Hidden(pub(super) String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl ToSql for Hidden {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        self.0.to_sql(ty, out)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        <String as ToSql>::accepts(ty)
+    }
+
+    to_sql_checked!();
+}
+
+/// The connections of a store.
+pub(super) struct Pool {
+    connections: Connections,
+    prepare: AtomicBool,
+    plainly: AtomicBool,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("prepare", &self.prepare).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    pub(super) fn new(server: Config, tls: MakeRustlsConnect, count: usize) -> Result<Self> {
+        // A connection that ended is noticed by its task; asking it first would be a round trip.
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let connections = Connections::builder(Manager::from_config(server, tls, manager))
+            .config(PoolConfig {
+                max_size: count,
+                timeouts: Timeouts { create: Some(CONNECT_TIMEOUT), wait: None, recycle: None },
+                queue_mode: QueueMode::Lifo,
+            })
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::unavailable("no pool can be made").caused_by(error))?;
+        Ok(Self { connections, prepare: AtomicBool::new(false), plainly: AtomicBool::new(true) })
+    }
+
+    /// Whether statements are prepared by name: only where a session stays on its connection.
+    /// Elsewhere a name may stand for another process's statement.
+    pub(super) fn set_prepare(&self, prepare: bool) {
+        self.prepare.store(prepare, Ordering::Relaxed);
+    }
+
+    /// Whether a statement by itself runs in the isolation that the store wants: read committed,
+    /// where who meets another waits for it and does not fail.
+    pub(super) fn set_plainly(&self, plainly: bool) {
+        self.plainly.store(plainly, Ordering::Relaxed);
+    }
+
+    /// A connection, for what is not one statement.
+    pub(super) async fn get(&self) -> Result<Client> {
+        self.connections.get().await.map_err(error::no_connection)
+    }
+
+    /// Runs one statement in a transaction of its own and one round trip.
+    pub(super) async fn run(
+        &self,
+        effect: Effect,
+        statement: &Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>> {
+        let mut races = 0;
+        loop {
+            let client = self.get().await?;
+            let error = match self.send(&client, statement, values).await {
+                Ok(rows) => return Ok(rows),
+                Err(error) => error,
+            };
+            if let Failure::Answer(error) | Failure::Preparing(error) = &error
+                && taints_connection(error)
+            {
+                drop(Object::take(client));
+            }
+            match error {
+                Failure::Answer(native) | Failure::Preparing(native)
+                    if not_prepared_here(&native)
+                        && self.prepare.swap(false, Ordering::Relaxed) =>
+                {
+                    tracing::warn!("a pooler is in between: statements are no longer prepared");
+                }
+                Failure::Answer(native) if lost_race(&native) && races < RACES => races += 1,
+                Failure::Answer(native) if effect == Effect::Write => return Err(writing(native)),
+                Failure::Answer(native) | Failure::Preparing(native) => {
+                    return Err(harmless(native));
+                }
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        client: &Client,
+        statement: &Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        let Statement { sql, types } = statement;
+        if self.prepare.load(Ordering::Relaxed) {
+            let prepared = client.prepare_typed_cached(sql, types).await;
+            let prepared = prepared.map_err(Failure::Preparing)?;
+            return self.isolated(client, client.query(&prepared, values)).await;
+        }
+        let typed: Vec<_> = values.iter().copied().zip(types.iter().cloned()).collect();
+        self.isolated(client, client.query_typed(sql, &typed)).await
+    }
+
+    /// Puts a transaction around `query` where the default isolation is another. All three are
+    /// sent together: it is one round trip all the same.
+    async fn isolated(
+        &self,
+        client: &Client,
+        query: impl Future<Output = Result<Vec<Row>, Native>>,
+    ) -> Result<Vec<Row>, Failure> {
+        if self.plainly.load(Ordering::Relaxed) {
+            return query.await.map_err(Failure::Answer);
+        }
+        let (begun, rows, committed) = tokio::join!(
+            biased;
+            client.batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED"),
+            query,
+            client.batch_execute("COMMIT"),
+        );
+        begun.and(rows).and_then(|rows| committed.map(|()| rows)).map_err(Failure::Answer)
+    }
+}
+
+enum Failure {
+    /// Before the statement was executed.
+    Preparing(Native),
+    Answer(Native),
+}

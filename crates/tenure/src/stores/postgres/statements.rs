@@ -1,0 +1,219 @@
+//! The rule of a lock in SQL: one statement per verb, decided by the server's clock.
+//!
+//! `clock_timestamp()` throughout, never `now()`, which stands still within a statement.
+//!
+//! Every answer has the same columns: whether it was `done`, whether the row is `mine`, and the
+//! row. A row that is mine and yet was not changed was seen by the snapshot and changed by another
+//! before it could be locked: the statement is to be sent again.
+
+use tokio_postgres::types::Type;
+
+use super::names::{Names, literal};
+
+/// A statement and the types of its parameters.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    pub(super) types: &'static [Type],
+}
+
+/// The statements of one store.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) acquire: Statement,
+    pub(super) renew: Statement,
+    pub(super) release: Statement,
+    pub(super) force: Statement,
+    pub(super) inspect: Statement,
+    pub(super) list: Statement,
+    pub(super) list_to_the_end: Statement,
+    pub(super) agree: Statement,
+}
+
+const LIVE: &str = "owner IS NOT NULL AND deadline > clock_timestamp()";
+const ROW: &str = "holder, fence, ttl_ms, granted_at, deadline";
+
+/// A commit that changes a lease reaches the disk (and the synchronous standbys) before it is
+/// answered, whatever the server's default is. The setting ends with the statement.
+const SYNCED: &str = "set_config('synchronous_commit', 'on', true)";
+
+/// Tells who waits for the key. Notifying makes commits stand in line for the whole server, so it
+/// is done only when someone waits: whoever does holds the group's lock shared. If no one does,
+/// this takes it until the commit, and who comes now waits for that and then sees a free key.
+fn bell(space: usize) -> String {
+    let (group, channel) = (space + 1, space + 2);
+    format!(
+        "CASE WHEN NOT pg_try_advisory_xact_lock(${space}, ${group}) \
+         THEN pg_notify(${channel}, '')::text END"
+    )
+}
+
+impl Statements {
+    pub(super) fn new(names: &Names) -> Self {
+        let leases = names.leases();
+        Self {
+            acquire: acquire(&leases, &literal(&names.fences())),
+            renew: renew(&leases),
+            release: release(&leases),
+            force: force(&leases),
+            inspect: Statement {
+                sql: format!(
+                    "SELECT true AS done, true AS mine, {ROW}, clock_timestamp() AS now, owner \
+                     FROM {leases} WHERE key = $1 AND {LIVE}"
+                ),
+                types: &[Type::TEXT],
+            },
+            list: Statement {
+                sql: list(&leases, "AND key < $4"),
+                types: &[Type::TEXT, Type::TEXT, Type::INT8, Type::TEXT],
+            },
+            list_to_the_end: Statement {
+                sql: list(&leases, ""),
+                types: &[Type::TEXT, Type::TEXT, Type::INT8],
+            },
+            agree: agree(&names.meta()),
+        }
+    }
+}
+
+/// `$1` key, `$2` owner, `$3` holder, `$4` ttl in ms, `$5` whether to adopt.
+///
+/// A held key is found by reading: asking for it writes nothing. Fences come from a sequence, which
+/// no snapshot and no rollback sets back; a row that stands adds its own.
+fn acquire(leases: &str, fences: &str) -> Statement {
+    let sql = format!(
+        "WITH held AS MATERIALIZED (
+            SELECT {ROW} FROM {leases}
+            WHERE key = $1 AND {LIVE} AND NOT ($5 AND owner = $2)
+        ), granted AS (
+            INSERT INTO {leases} AS t (key, owner, {ROW})
+            SELECT $1, $2, $3, nextval({fences}), $4, now, now + $4 * interval '1 ms'
+            FROM clock_timestamp() AS now WHERE NOT EXISTS (SELECT FROM held)
+            ON CONFLICT (key) DO UPDATE SET (owner, {ROW}, released_at) = (
+                SELECT $2,
+                    CASE WHEN live THEN t.holder ELSE $3 END,
+                    CASE WHEN live THEN t.fence ELSE greatest(t.fence + 1, nextval({fences})) END,
+                    CASE WHEN live THEN greatest(t.ttl_ms, $4) ELSE $4 END,
+                    CASE WHEN live THEN t.granted_at ELSE now END,
+                    CASE WHEN live THEN greatest(t.deadline, until) ELSE until END,
+                    NULL::timestamptz
+                FROM (
+                    SELECT now, now + $4 * interval '1 ms' AS until,
+                        t.owner IS NOT NULL AND t.deadline > now AS live
+                    FROM clock_timestamp() AS now
+                ) AS moment
+            )
+            WHERE t.owner IS NULL OR t.deadline <= clock_timestamp() OR ($5 AND t.owner = $2)
+            RETURNING {ROW}, clock_timestamp() AS now
+        )
+        SELECT true AS done, true AS mine, granted.*, {SYNCED} FROM granted
+        UNION ALL SELECT false, false, held.*, clock_timestamp(), NULL FROM held"
+    );
+    Statement { sql, types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL] }
+}
+
+/// Which row a renewal or release is about: `$1` key, `$2` owner, `$3` fence or null.
+const OF_GRANT: &str = "owner = $2 AND ($3 IS NULL OR fence = $3)";
+
+/// The rest of a statement that changes the row of a grant, and else says whose it is.
+fn or_whose(leases: &str, changed: &str, effects: &str, nulls: &str) -> String {
+    format!(
+        "SELECT true AS done, true AS mine, {changed}.*, {effects} FROM {changed}
+        UNION ALL SELECT false, {OF_GRANT}, {ROW}, clock_timestamp(), {nulls} FROM {leases}
+        WHERE key = $1 AND {LIVE} AND NOT EXISTS (SELECT FROM {changed})"
+    )
+}
+
+/// `$4` ttl in ms.
+fn renew(leases: &str) -> Statement {
+    let sql = format!(
+        "WITH renewed AS (
+            UPDATE {leases} SET
+                ttl_ms = greatest(ttl_ms, $4),
+                deadline = greatest(deadline, clock_timestamp() + $4 * interval '1 ms')
+            WHERE key = $1 AND {OF_GRANT} AND {LIVE}
+            RETURNING {ROW}, clock_timestamp() AS now
+        ) {}",
+        or_whose(leases, "renewed", SYNCED, "NULL")
+    );
+    Statement { sql, types: &[Type::TEXT, Type::TEXT, Type::INT8, Type::INT8] }
+}
+
+/// `$4` and `$5` the lock of the key's group, `$6` its channel.
+///
+/// The row stays, without its owner: its fence must outlive the lease.
+fn release(leases: &str) -> Statement {
+    let effects = format!("{SYNCED}, {}", bell(4));
+    let sql = format!(
+        "WITH released AS (
+            UPDATE {leases} SET owner = NULL, released_at = clock_timestamp()
+            WHERE key = $1 AND {OF_GRANT} AND {LIVE}
+            RETURNING {ROW}, released_at AS now
+        ) {}",
+        or_whose(leases, "released", &effects, "NULL, NULL")
+    );
+    const TYPES: &[Type] =
+        &[Type::TEXT, Type::TEXT, Type::INT8, Type::INT4, Type::INT4, Type::TEXT];
+    Statement { sql, types: TYPES }
+}
+
+/// `$1` key, `$2` and `$3` the lock of its group, `$4` its channel.
+fn force(leases: &str) -> Statement {
+    let sql = format!(
+        "WITH released AS (
+            UPDATE {leases} SET owner = NULL, released_at = clock_timestamp()
+            WHERE key = $1 AND {LIVE}
+            RETURNING {ROW}, released_at AS now
+        )
+        SELECT true AS done, true AS mine, released.*, {SYNCED}, {} FROM released",
+        bell(2)
+    );
+    Statement { sql, types: &[Type::TEXT, Type::INT4, Type::INT4, Type::TEXT] }
+}
+
+/// `$1` the prefix, `$2` the key before the page, `$3` how many; `$4` what comes after all keys
+/// with that prefix. By the primary key, whose order is that of the bytes.
+fn list(leases: &str, end: &str) -> String {
+    format!(
+        "SELECT true AS done, false AS mine, {ROW}, clock_timestamp() AS now, key FROM {leases}
+        WHERE key >= $1 AND key > $2 {end} AND {LIVE} ORDER BY key LIMIT $3"
+    )
+}
+
+/// `$1` the name, `$2` the fingerprint.
+fn agree(meta: &str) -> Statement {
+    let sql = format!(
+        "WITH new AS (
+            INSERT INTO {meta} (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING value
+        )
+        SELECT value, {SYNCED} FROM new UNION ALL SELECT value, NULL FROM {meta} WHERE name = $1"
+    );
+    Statement { sql, types: &[Type::TEXT, Type::TEXT] }
+}
+
+/// The least text that is greater than every text with this prefix; `None` when there is none.
+pub(super) fn after_prefix(prefix: &str) -> Option<String> {
+    let mut characters: Vec<char> = prefix.chars().collect();
+    while let Some(last) = characters.pop() {
+        // In UTF-8 the order of bytes is that of the characters. `Step` skips the surrogates.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            characters.push(next);
+            return Some(characters.into_iter().collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_just_behind_it() {
+        assert_eq!(after_prefix("job/").as_deref(), Some("job0"));
+        assert_eq!(after_prefix("\u{d7ff}").as_deref(), Some("\u{e000}"));
+        assert_eq!(after_prefix("a\u{10ffff}\u{10ffff}").as_deref(), Some("b"));
+        assert_eq!(after_prefix("\u{10ffff}"), None);
+        assert_eq!(after_prefix(""), None);
+    }
+}

@@ -1,0 +1,258 @@
+//! What the errors of Redis and of the way to it mean for a caller, case by case.
+
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
+use ::redis::{ErrorKind as NativeKind, RedisError, ServerErrorKind};
+
+use crate::error::{Error, ErrorKind};
+
+/// Whether a command may change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It only reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// Why a command has no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It was never sent.
+    Unreachable(Error),
+    /// It was sent, and then the connection broke or stayed silent.
+    Silent(Option<RedisError>),
+    /// The server answered that it does not do it. No script writes before it can be refused.
+    Refused(RedisError),
+}
+
+impl Fault {
+    pub(super) fn new(error: RedisError) -> Self {
+        match error.kind() {
+            NativeKind::Server(_) | NativeKind::Extension => Self::Refused(error),
+            _ => Self::Silent(Some(error)),
+        }
+    }
+
+    /// Whether the server answered with this kind of error.
+    pub(super) fn is(&self, kind: ServerErrorKind) -> bool {
+        matches!(self, Self::Refused(error) if error.kind() == NativeKind::Server(kind))
+    }
+
+    /// Whether the server was a primary once, and is no longer.
+    pub(super) fn is_read_only(&self) -> bool {
+        matches!(self, Self::Refused(error) if code(error) == "READONLY")
+    }
+
+    pub(super) fn explain(self, effect: Effect) -> Error {
+        match self {
+            Self::Unreachable(error) => error,
+            Self::Refused(error) => refused(error),
+            Self::Silent(cause) => {
+                let error = match effect {
+                    Effect::Read => Error::unavailable("Redis did not answer"),
+                    Effect::Write => Error::unknown("Redis did not answer: it may have done it"),
+                };
+                match cause {
+                    Some(cause) => error.caused_by(cause),
+                    None => error,
+                }
+            }
+        }
+    }
+}
+
+/// An error that the server answered with: nothing was changed.
+pub(super) fn refused(error: RedisError) -> Error {
+    let detail = error.detail().unwrap_or_default();
+    let (kind, text) = match code(&error) {
+        "NOAUTH" => (
+            ErrorKind::Denied,
+            "Redis wants a password: give it in the URL, as \
+            redis://user:password@host, or in REDISCLI_AUTH"
+                .to_owned(),
+        ),
+        "WRONGPASS" => (ErrorKind::Denied, "Redis refuses this user and password".to_owned()),
+        "NOPERM" => (ErrorKind::Denied, no_permission(detail)),
+        "READONLY" => (
+            ErrorKind::Unavailable,
+            "this Redis is a read-only replica: name the primary".to_owned(),
+        ),
+        "LOADING" => (
+            ErrorKind::Unavailable,
+            "Redis is still loading its data: try again when it is done".to_owned(),
+        ),
+        "OOM" => (
+            ErrorKind::Unavailable,
+            "Redis is out of memory: raise maxmemory or remove data".to_owned(),
+        ),
+        "MISCONF" => (
+            ErrorKind::Unavailable,
+            "Redis refuses writes because it could not save \
+            its data to disk: see its log"
+                .to_owned(),
+        ),
+        "NOREPLICAS" => (
+            ErrorKind::Unavailable,
+            "Redis refuses writes because too few replicas are connected".to_owned(),
+        ),
+        "BUSY" => (ErrorKind::Unavailable, "Redis is busy with another client's script".to_owned()),
+        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => (
+            ErrorKind::Unavailable,
+            "the Redis Cluster is not in a state to serve this key: it is moving or failing over"
+                .to_owned(),
+        ),
+        "WRONGTYPE" => return damaged().caused_by(error),
+        "DAMAGED" => (
+            ErrorKind::Damaged,
+            format!(
+                "{detail}: tenure:fence:… was changed by other \
+            means, and needs a number greater than every fence that was given"
+            ),
+        ),
+        _ if detail.contains("no permissions") || detail.contains("user executing the script") => {
+            (ErrorKind::Denied, no_permission(detail))
+        }
+        _ if detail.contains("max number of clients") => {
+            (ErrorKind::Unavailable, "Redis has as many clients as maxclients allows".to_owned())
+        }
+        _ if detail.contains("DB index is out of range") => (
+            ErrorKind::Invalid,
+            "Redis has no database of that number: see its setting databases".to_owned(),
+        ),
+        _ if detail.contains("unknown command") => (
+            ErrorKind::Unsupported,
+            "what listens there does not know a command that the store needs".to_owned(),
+        ),
+        _ => (ErrorKind::Unavailable, "Redis refused the command".to_owned()),
+    };
+    Error::new(kind, text).caused_by(error)
+}
+
+/// The code of an error. Before version 7, one that comes up within a script stands in the text of
+/// another.
+fn code(error: &RedisError) -> &str {
+    const WITHIN_SCRIPTS: [&str; 6] =
+        ["READONLY", "OOM", "MISCONF", "NOREPLICAS", "NOPERM", "WRONGTYPE"];
+    let detail = error.detail().unwrap_or_default();
+    match error.code().unwrap_or_default() {
+        "ERR" => WITHIN_SCRIPTS.into_iter().find(|code| detail.contains(code)).unwrap_or("ERR"),
+        code => code,
+    }
+}
+
+fn no_permission(detail: &str) -> String {
+    format!(
+        "the ACL of the Redis user lacks a permission that the store needs (see its documentation \
+         for the line to set): {detail}"
+    )
+}
+
+fn damaged() -> Error {
+    let text = "the key, or what the store keeps beside it, is of another Redis type than a lock: \
+                some other use of the same key. Remove or rename that; nothing is granted meanwhile";
+    Error::new(ErrorKind::Damaged, text)
+}
+
+/// An error of connecting: nothing was sent.
+pub(super) fn unreachable(error: RedisError) -> Error {
+    if let Some(tls) = cause::<rustls::Error>(&error) {
+        let (kind, text) = tls_trouble(tls);
+        return Error::new(kind, text).caused_by(error);
+    }
+    match error.kind() {
+        NativeKind::AuthenticationFailed => {
+            let text = "Redis refuses this user and password";
+            Error::new(ErrorKind::Denied, text).caused_by(error)
+        }
+        NativeKind::Server(_) | NativeKind::Extension => refused(error),
+        NativeKind::RESP3NotSupported => too_old("an older one"),
+        NativeKind::Parse => {
+            let text = "what listens there does not speak the protocol of Redis: is it the right \
+                        port?";
+            Error::unavailable(text).caused_by(error)
+        }
+        NativeKind::InvalidClientConfig => {
+            let text = "Redis cannot be connected to with these settings";
+            Error::invalid(text).caused_by(error)
+        }
+        _ => {
+            let text = match cause::<io::Error>(&error).map(io::Error::kind) {
+                Some(io::ErrorKind::ConnectionRefused) => {
+                    "nothing listens at the address of Redis: is it running, and is it the right \
+                     host and port?"
+                }
+                Some(
+                    io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::BrokenPipe,
+                ) => {
+                    "the connection was closed before Redis said a word: is it the right port, \
+                     and does it want TLS (rediss://)?"
+                }
+                _ => "Redis cannot be reached",
+            };
+            Error::unavailable(text).caused_by(error)
+        }
+    }
+}
+
+/// The server is older than the oldest that will do.
+pub(super) fn too_old(found: &str) -> Error {
+    let text = format!("Redis 6.0 or newer is needed, or Valkey; this is {found}");
+    Error::new(ErrorKind::Unsupported, text)
+}
+
+fn tls_trouble(error: &rustls::Error) -> (ErrorKind, &'static str) {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer,
+    };
+    match error {
+        rustls::Error::InvalidCertificate(UnknownIssuer) => (
+            ErrorKind::Denied,
+            "TLS: the certificate of Redis is signed by an authority that is not trusted here: \
+             give that authority's certificate with the option ca",
+        ),
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => (
+            ErrorKind::Denied,
+            "TLS: the certificate of Redis is for another host than the URL names",
+        ),
+        rustls::Error::InvalidCertificate(Expired | ExpiredContext { .. }) => {
+            (ErrorKind::Denied, "TLS: the certificate of Redis has expired")
+        }
+        rustls::Error::InvalidCertificate(_) => {
+            (ErrorKind::Denied, "TLS: the certificate of Redis is not valid")
+        }
+        rustls::Error::InvalidMessage(_) => (
+            ErrorKind::Unavailable,
+            "what listens there does not speak TLS: use redis:// instead of rediss://, or the TLS \
+             port",
+        ),
+        rustls::Error::AlertReceived(_) => (
+            ErrorKind::Denied,
+            "TLS: Redis refused the handshake: does it want a client certificate (options cert \
+             and key)?",
+        ),
+        _ => (ErrorKind::Denied, "TLS: the handshake with Redis failed"),
+    }
+}
+
+/// The first cause of this type, also inside of what an `Arc` or an I/O error wraps.
+fn cause<T: StdError + 'static>(error: &RedisError) -> Option<&T> {
+    let mut next: Option<&(dyn StdError + 'static)> = error.source();
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = if let Some(shared) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
+            Some(&**shared)
+        } else if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner)
+        } else {
+            error.source()
+        };
+    }
+    None
+}

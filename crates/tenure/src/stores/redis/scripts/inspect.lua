@@ -1,0 +1,1 @@
+return {'seen', owner, record, left}

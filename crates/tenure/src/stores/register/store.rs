@@ -1,0 +1,309 @@
+//! The rule applied to a register: look, decide, swap; once more when someone was faster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::sightings::{Sighting, Sightings};
+use super::{Entry, Expiry, Fences, Purpose, Register, Swap, Version, Write};
+use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::clock::{Clock, Moment};
+use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::fence::Fence;
+use crate::key::Key;
+use crate::lease::{Lease, Status};
+use crate::random::Random;
+use crate::rule::{self, Change, Now, Record};
+use crate::store::{Store, StoreInfo};
+use crate::stores::cell::Cell;
+use crate::watch::Watch;
+
+/// How often one call may find that someone was faster before it says so.
+const TRIES: u32 = 16;
+
+/// An entry that is there is live, however long ago it was seen first. Whoever waits for its end
+/// looks again after this time, unless the register rings.
+const AT_LEAST: Duration = Duration::from_millis(50);
+
+/// A [`Store`] on a [`Register`].
+#[derive(Debug)]
+pub struct RegisterStore {
+    register: Arc<dyn Register>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    seen: Sightings,
+}
+
+/// What stands under a key, and which write it is of.
+struct Standing {
+    version: Option<Version>,
+    /// The greatest fence that is known of this key.
+    fence: Fence,
+    record: Option<Record>,
+}
+
+/// A change in the words of a register.
+struct Step {
+    body: Vec<u8>,
+    purpose: Purpose,
+    is_grant: bool,
+}
+
+impl RegisterStore {
+    /// A store on `register`. Where the register does not end leases, `clock` does.
+    #[must_use]
+    pub fn new(
+        register: Arc<dyn Register>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        Self { register, clock, random, seen: Sightings::default() }
+    }
+
+    async fn look(&self, key: &Key) -> Result<Sighting> {
+        let entry = self.register.read(key).await?;
+        Ok(self.seen.note(key, entry, self.clock.now()))
+    }
+
+    fn standing(&self, sighting: Sighting, now: Moment) -> Result<Standing> {
+        let nobody = |version| Standing { version, fence: Fence::new(0), record: None };
+        // Where the register counts, an entry without a body has not lost its number.
+        let may_be_empty = self.register.fences() == Fences::Revision;
+        match sighting.entry {
+            None => Ok(nobody(None)),
+            Some(Entry { version, body }) if body.is_empty() && may_be_empty => {
+                Ok(nobody(Some(version)))
+            }
+            Some(Entry { version, body }) => {
+                let cell = Cell::decode(&body)?;
+                let written = version.revision.map(Fence::new);
+                let fence = cell.fence().or(written).ok_or_else(|| {
+                    Error::new(ErrorKind::Damaged, "the entry has lost its fence: put one back")
+                })?;
+                let seen_for = |ttl| sighting.since + ttl;
+                let record = cell.record(fence, |ttl| match self.register.expiry() {
+                    Expiry::Observer => seen_for(ttl),
+                    Expiry::Register => seen_for(ttl).max(now + AT_LEAST),
+                })?;
+                Ok(Standing { version: Some(version), fence, record })
+            }
+        }
+    }
+
+    fn live(&self, key: &Key, sighting: Sighting) -> Result<Option<Lease>> {
+        let now = self.clock.now();
+        let sent = sighting.sent;
+        let record = self.standing(sighting, now)?.record.filter(|record| record.is_live(now));
+        Ok(record.map(|record| {
+            let lease = record.lease(key, now);
+            // It was seen later than it was written, and its time began to run when it was.
+            let since_sent = sent.map(|sent| (sent + record.ttl).since(now));
+            let remaining = since_sent.map_or(lease.remaining, |left| left.min(lease.remaining));
+            Lease { remaining, ..lease }
+        }))
+    }
+
+    /// `None`: there is nothing to write.
+    fn step(&self, standing: &Standing, change: &Change) -> Result<Option<Step>> {
+        Ok(match change {
+            Change::Keep => None,
+            Change::Put(record) => {
+                let old = standing.record.as_ref().map(|old| old.fence);
+                let is_grant = old != Some(record.fence);
+                if is_grant && record.fence <= standing.fence {
+                    let text = "the entry's fence is the greatest there is: remove the entry";
+                    return Err(Error::new(ErrorKind::Damaged, text));
+                }
+                let by_revision = is_grant && self.register.fences() == Fences::Revision;
+                let fence = (!by_revision).then_some(record.fence);
+                let body = Cell::held(record, fence, self.nonce()?).encode()?;
+                Some(Step { body, purpose: Purpose::Lease(record.ttl), is_grant })
+            }
+            Change::Remove => {
+                let body = match self.register.fences() {
+                    Fences::Counted => Cell::free(standing.fence, self.nonce()?).encode()?,
+                    Fences::Revision => Vec::new(),
+                };
+                Some(Step { body, purpose: Purpose::Free, is_grant: false })
+            }
+        })
+    }
+
+    /// Looks, decides and swaps, until nobody comes in between. With the reply comes the version
+    /// of the write, when that was a new grant.
+    ///
+    /// What was seen last will do for a first try, because the swap finds out if it is still so.
+    /// An answer without a swap needs a look of its own.
+    async fn decide<R>(
+        &self,
+        key: &Key,
+        verb: impl Fn(Option<&Record>, Fence, Now) -> (Change, R) + Send + Sync,
+    ) -> Result<(R, Option<Version>)> {
+        let (mut sighting, mut is_fresh) = match self.seen.get(key) {
+            Some(sighting) => (sighting, false),
+            None => (self.look(key).await?, true),
+        };
+        for tries in 0..TRIES {
+            let now = Now { at: self.clock.now(), wall: self.clock.wall() };
+            let standing = match self.standing(sighting, now.at) {
+                // What could not be read may have been moved away since.
+                Err(_) if !is_fresh => {
+                    (sighting, is_fresh) = (self.look(key).await?, true);
+                    continue;
+                }
+                standing => standing?,
+            };
+            let next = Fence::new(standing.fence.get().saturating_add(1));
+            let (change, reply) = verb(standing.record.as_ref(), next, now);
+            let step = match self.step(&standing, &change)? {
+                Some(step) => step,
+                None if is_fresh => return Ok((reply, None)),
+                None => {
+                    (sighting, is_fresh) = (self.look(key).await?, true);
+                    continue;
+                }
+            };
+            if let Some(version) = self.swap(key, standing.version.as_ref(), &step).await? {
+                self.seen.settle(key, &step.body);
+                return Ok((reply, Some(version).filter(|_| step.is_grant)));
+            }
+            (sighting, is_fresh) = (self.look(key).await?, true);
+            if sighting.version() == standing.version.as_ref() {
+                // Someone is being faster: what is in the way has not been made visible yet.
+                self.clock.sleep_until(self.clock.now() + pause(tries)).await;
+                sighting = self.look(key).await?;
+            }
+            self.seen.settle(key, &step.body);
+            if let Some(version) = own_write(&sighting, &step.body) {
+                return Ok((reply, Some(version).filter(|_| step.is_grant)));
+            }
+        }
+        Err(Error::unavailable(format!("others changed the key {TRIES} times in between")))
+    }
+
+    /// The version of the write, or `None` when someone was faster.
+    async fn swap(
+        &self,
+        key: &Key,
+        expected: Option<&Version>,
+        step: &Step,
+    ) -> Result<Option<Version>> {
+        let write = Write { key, expected, body: &step.body, purpose: step.purpose };
+        // Whatever becomes of this call: if the write is found there later, it is known by then
+        // when its time began to run.
+        self.seen.attempt(key, &step.body, self.clock.now());
+        let outcome = self.register.swap(write).await;
+        if outcome.as_ref().is_err_and(|error| error.retry() != Retry::Unknown) {
+            self.seen.settle(key, &step.body);
+        }
+        Ok(match outcome? {
+            Swap::Done(version) => {
+                let entry = Entry { version: version.clone(), body: step.body.clone() };
+                self.seen.note(key, Some(entry), self.clock.now());
+                Some(version)
+            }
+            Swap::Conflict => None,
+        })
+    }
+
+    fn nonce(&self) -> Result<String> {
+        let mut bytes = [0; 8];
+        if !self.random.fill(&mut bytes) {
+            return Err(Error::unavailable("the operating system gave no random bytes"));
+        }
+        Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+    }
+}
+
+/// How long to let a write settle that is known only by the conflict with it.
+fn pause(tries: u32) -> Duration {
+    Duration::from_millis(2 << tries.min(5))
+}
+
+/// The version of this very body, if it is what stands: a client library that sent it twice, or a
+/// server that answered a conflict after all, met its own write.
+fn own_write(sighting: &Sighting, body: &[u8]) -> Option<Version> {
+    let entry = sighting.entry.as_ref()?;
+    (!body.is_empty() && entry.body == body).then(|| entry.version.clone())
+}
+
+#[async_trait]
+impl Store for RegisterStore {
+    fn info(&self) -> &StoreInfo {
+        self.register.info()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let verb = |standing: Option<&Record>, next, now| rule::acquire(standing, claim, next, now);
+        let (attempt, granted) = self.decide(&claim.key, verb).await?;
+        match (attempt, granted, self.register.fences()) {
+            (Attempt::Granted(lease), Some(version), Fences::Revision) => {
+                let fence = version.revision.map(Fence::new).ok_or_else(|| {
+                    Error::new(ErrorKind::Damaged, "the store gave its write no number")
+                })?;
+                Ok(Attempt::Granted(Lease { fence, ..lease }))
+            }
+            (attempt, ..) => Ok(attempt),
+        }
+    }
+
+    async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
+        let verb = |standing: Option<&Record>, _, now| rule::renew(standing, renewal, now);
+        Ok(self.decide(&renewal.grant.key, verb).await?.0)
+    }
+
+    async fn release(&self, grant: &Grant) -> Result<Released> {
+        let verb = |standing: Option<&Record>, _, now| rule::release(standing, grant, now);
+        Ok(self.decide(&grant.key, verb).await?.0)
+    }
+
+    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+        let verb = |standing: Option<&Record>, _, now| rule::force_release(standing, key, now);
+        Ok(self.decide(key, verb).await?.0)
+    }
+
+    async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
+        let sighting = self.look(key).await?;
+        self.live(key, sighting)
+    }
+
+    async fn list(&self, query: &ListQuery) -> Result<Page> {
+        let after = query.after.as_ref();
+        let listed = self.register.list(&query.prefix, after, query.limit).await?;
+        let mut items = Vec::new();
+        for (key, entry) in listed.entries {
+            let sighting = self.seen.note(&key, Some(entry), self.clock.now());
+            match self.live(&key, sighting) {
+                Ok(lease) => items.extend(lease.map(|lease| lease.status())),
+                // Something that is not a lock may well stand in the same place.
+                Err(error) if error.kind() == ErrorKind::Damaged => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Page { items, next: listed.next })
+    }
+
+    async fn watch(&self, key: &Key) -> Result<Watch> {
+        self.register.watch(key).await
+    }
+
+    async fn agree(&self, pledge: &Pledge) -> Result<String> {
+        let key = Key::stored(format!("t1-fingerprint/{}", pledge.namespace));
+        for _ in 0..TRIES {
+            let entry = self.register.read(&key).await?;
+            if let Some(Entry { body, .. }) = entry.as_ref().filter(|entry| !entry.body.is_empty())
+            {
+                return Ok(String::from_utf8_lossy(body).into_owned());
+            }
+            // An empty one is the mark of a fingerprint that an operator has deleted.
+            let expected = entry.as_ref().map(|entry| &entry.version);
+            let body = pledge.fingerprint.as_bytes();
+            let write = Write { key: &key, expected, body, purpose: Purpose::Note };
+            if let Swap::Done(_) = self.register.swap(write).await? {
+                return Ok(pledge.fingerprint.clone());
+            }
+        }
+        Err(Error::unavailable("the fingerprint of the namespace comes and goes"))
+    }
+}

@@ -1,0 +1,8 @@
+//! The one cryptography that all stores use for TLS.
+
+/// Makes ring the process's provider, unless the program has chosen one: without this, a client
+/// library that leaves the choice to the program would panic.
+pub(crate) fn ensure_provider() {
+    // The error says that one is installed already, which is what was wanted.
+    drop(rustls::crypto::ring::default_provider().install_default());
+}
