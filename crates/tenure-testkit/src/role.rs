@@ -158,8 +158,8 @@ fn say(line: &str) {
     }
 }
 
-/// Locks as this process is to use them: they look often, which counts where no one rings. It may have been started over a network that fails on
-/// command: what says "try again" is tried again.
+/// Locks that look often, which counts where no one rings. The process may have been started over
+/// a network that fails on command: what says "try again" is tried again.
 async fn open(url: &str) -> Result<Locks> {
     for _ in 1..OPENINGS {
         match open_once(url).await {

@@ -6,13 +6,13 @@
 mod bucket;
 #[path = "nats/cluster.rs"]
 mod cluster;
-#[path = "nats/common.rs"]
-mod common;
 #[path = "nats/expiry.rs"]
 mod expiry;
 #[path = "nats/failures.rs"]
 mod failures;
 #[path = "nats/login.rs"]
 mod login;
+#[path = "nats/raw.rs"]
+mod raw;
 #[path = "nats/traces.rs"]
 mod traces;

@@ -6,7 +6,7 @@ use tenure_testkit::servers::free_port;
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
 use tenure_testkit::wait::{bounded, sleep, until};
 
-use crate::common::{claim, ms, open};
+use crate::raw::{claim, ms, open};
 
 struct Cluster(Vec<Nats>);
 

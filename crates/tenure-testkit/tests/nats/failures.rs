@@ -9,9 +9,7 @@ use tenure_testkit::servers::free_port;
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
 use tenure_testkit::wait::{bounded, sleep, until};
 
-use crate::common::{
-    SOON, claim, consumers, ms, never_looks, newest, old, open, refusal, take, url,
-};
+use crate::raw::{SOON, claim, consumers, ms, never_looks, newest, old, open, refusal, take, url};
 
 #[tokio::test]
 async fn opening_fails_in_time_and_says_why() {

@@ -7,7 +7,7 @@ use tenure::{ErrorKind, Locks};
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
 use tenure_testkit::wait::bounded;
 
-use crate::common::{AT_ONCE, BUCKET, SOON, ms, never_looks, open, refusal, take, url};
+use crate::raw::{AT_ONCE, BUCKET, SOON, ms, never_looks, open, refusal, take, url};
 
 const DOCS: &str = include_str!("../../../tenure/src/stores/nats/mod.rs");
 
@@ -75,7 +75,7 @@ async fn a_missing_permission_is_told_at_once() {
         let lines = all.lines().filter(|line| !line.contains(missing)).collect::<Vec<_>>();
         let server = with_user(Release::Newest, &lines.join("\n"));
         let store = open(&as_ann(&server)).await.unwrap();
-        let claim = crate::common::claim("k", ms(5000));
+        let claim = crate::raw::claim("k", ms(5000));
         let error = bounded("the refusal", AT_ONCE, store.try_acquire(&claim)).await.unwrap();
         let error = error.expect_err("granted");
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -151,7 +151,7 @@ async fn tls_trusts_the_named_authority_and_no_other() {
     }
     let (kind, text) = refusal(&trusting("nowhere.pem")).await;
     assert!(kind == ErrorKind::Invalid && text.contains("option ca"), "{text}");
-    let plain = crate::common::newest();
+    let plain = crate::raw::newest();
     let (_, text) = refusal(&url(&plain).replace("nats://", "nats+tls://")).await;
     assert!(text.contains("TLS") || text.contains("does not answer"), "{text}");
 }

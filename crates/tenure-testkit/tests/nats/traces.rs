@@ -3,10 +3,11 @@
 use futures_util::TryStreamExt;
 use tenure::claim::Attempt;
 use tenure::{ErrorKind, KeyPolicy, Locks};
-use tenure_testkit::wait::until;
+use tenure_testkit::wait::{bounded, until};
 
-use crate::common::{
-    BUCKET, SOON, claim, consumers, give_back, headers, ms, newest, open, raw, stream, take, url,
+use crate::raw::{
+    BUCKET, SOON, claim, consumers, give_back, headers, ms, newest, old, open, raw, stream, take,
+    url,
 };
 
 #[tokio::test]
@@ -46,7 +47,7 @@ async fn a_wait_leaves_no_consumer_behind() {
         .unwrap();
     let lease = take(&*store, "k0", ms(5000)).await;
     give_back(&*store, &lease).await;
-    tenure_testkit::wait::bounded("the bell", SOON, watches[0].changed()).await.unwrap();
+    bounded("the bell", SOON, watches[0].changed()).await.unwrap();
     drop(store);
     until("the last to be forgotten", ms(45_000), || async { Ok(consumers(&server).await == 0) })
         .await
@@ -62,10 +63,30 @@ async fn a_bell_rings_only_for_what_is_stored() {
         let lease = take(&*store, "k", ms(60_000)).await;
         let mut watch = other.watch(&lease.key).await.unwrap();
         let (_, seen) = tokio::join!(give_back(&*store, &lease), async {
-            watch.changed().await;
+            bounded("the bell", SOON, watch.changed()).await.unwrap();
             other.inspect(&lease.key).await.unwrap()
         });
         assert!(seen.is_none(), "round {n}: the bell rang, and the lease is still there");
+    }
+}
+
+/// A mark that were taken away at once would be gone before the consumer comes to it.
+#[tokio::test]
+async fn no_release_is_missed_on_an_old_server() {
+    let server = old();
+    let (store, other) = (open(&url(&server)).await.unwrap(), open(&url(&server)).await.unwrap());
+    for _ in 0..200 {
+        let lease = take(&*store, "k", ms(60_000)).await;
+        let mut watch = other.watch(&lease.key).await.unwrap();
+        let freed = async {
+            // Grants and renewals ring here, too.
+            while other.inspect(&lease.key).await.unwrap().is_some() {
+                watch.changed().await;
+            }
+        };
+        tokio::join!(give_back(&*store, &lease), async {
+            bounded("the bell", SOON, freed).await.unwrap();
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use tenure_testkit::wait::until;
 
 use crate::{SOON, cycle, open, refusal};
 
+/// A certificate authority in `folder`, and a certificate from it for `name`.
 fn issue(folder: &Path, authority: &str, name: &str) -> Result<()> {
     let openssl = |arguments: &str| {
         run(Command::new("openssl").args(arguments.split(' ')).current_dir(folder))

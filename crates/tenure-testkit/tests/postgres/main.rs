@@ -28,6 +28,7 @@ fn kind() -> Kind {
     kinds().into_iter().find(|kind| kind.name == "postgres").unwrap()
 }
 
+/// The URL of an empty room on the server that the tests of this file share.
 fn room() -> String {
     kind().shared().unwrap().url(fresh_room(), None)
 }
@@ -62,6 +63,7 @@ async fn granted(store: &dyn Store, claim: &Claim) -> Result<Grant> {
     }
 }
 
+/// Every verb once; the fence of the last grant.
 async fn cycle(store: &dyn Store) -> Result<Fence> {
     let first = claim("t1/cycle/ä'\\\"", "one");
     let grant = granted(store, &first).await?;
@@ -81,6 +83,7 @@ async fn cycle(store: &dyn Store) -> Result<Fence> {
     again.fence.context("no fence")
 }
 
+/// A release by `other` wakes a watch on `store`.
 async fn wakes(store: &dyn Store, other: &dyn Store) -> Result<()> {
     let claim = claim("t1/wake/k", "other");
     let grant = granted(other, &claim).await?;
@@ -89,6 +92,7 @@ async fn wakes(store: &dyn Store, other: &dyn Store) -> Result<()> {
     bounded("the watch to wake", SOON, watch.changed()).await
 }
 
+/// Its children outlive a killed server for a moment, and keep another from starting.
 async fn start_again(server: &Postgres) -> Result<()> {
     until("the server to start again", SOON, || async {
         let started = server.server().start_again();

@@ -15,6 +15,8 @@ use tokio_postgres::NoTls;
 
 use crate::{SOON, claim, cycle, granted, open, room, wakes};
 
+/// Many take and free few keys at once, each checking that fences grow; with `sweep`, rows vanish
+/// all the time.
 pub(crate) async fn one_shot_keys(
     stores: &[Arc<PostgresStore>],
     time: Duration,

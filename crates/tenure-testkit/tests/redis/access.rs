@@ -12,11 +12,14 @@ use tenure_testkit::wait::bounded;
 
 use crate::stage::{Raw, SOON, ask, cycle, fast, granted, key, open, raw, refused, url};
 
-/// The line that the documentation tells to set, word by word.
+/// The command that the documentation tells to give, word by word.
 fn documented_acl() -> Vec<String> {
     let page = include_str!("../../../tenure/src/stores/redis/mod.rs");
-    let line = page.lines().find(|line| line.contains("ACL SETUSER tenure")).unwrap();
-    line.trim_start_matches("//! ").split_whitespace().map(str::to_owned).collect()
+    let lines = page.lines().map(|line| line.trim_start_matches("//!"));
+    let lines = lines.skip_while(|line| !line.contains("ACL SETUSER"));
+    let lines = lines.take_while(|line| !line.contains("```"));
+    let words = lines.flat_map(str::split_whitespace).filter(|word| *word != "\\");
+    words.skip_while(|word| *word != "ACL").map(|word| word.trim_matches('\'').to_owned()).collect()
 }
 
 async fn with_user(more: &[&str]) -> (Server, Raw, String) {
@@ -140,7 +143,7 @@ async fn what_is_not_redis_is_told_from_it() {
             drop(stream.write_all(reply).await);
         }
     });
-    for words in ["does not speak the protocol", "was closed before", "did not answer within"] {
+    for words in ["does not speak the protocol", "was closed before", "without an answer"] {
         let (error, text) = refused(format!("redis://{at}")).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
         assert!(text.contains(words), "{text}");
@@ -165,4 +168,12 @@ async fn databases_are_rooms_of_their_own() {
     bounded("its own message", SOON, watch.changed()).await.unwrap();
     let query = ListQuery { prefix: String::new(), after: None, limit: 10 };
     assert!(one.list(&query).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_command_that_is_missing_is_named_and_its_arguments_are_not() {
+    let server = start_redis(&["--rename-command", "EVALSHA", ""]).unwrap();
+    let (error, text) = refused(url(&server)).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+    assert!(text.contains("EVALSHA") && !text.contains("rehearsal"), "{text}");
 }

@@ -7,7 +7,6 @@ mod counters;
 mod findings;
 mod layouts;
 mod mixed_fleet;
-mod perf;
 mod restart;
 mod stage;
 mod tls;

@@ -13,7 +13,8 @@ use crate::stage::{
 };
 
 /// As redsync, redlock, Laravel and Dapr say it.
-const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+    return redis.call('DEL', KEYS[1]) else return 0 end";
 
 async fn plain_lock(raw: &mut Raw, on: &str, value: &str) -> bool {
     let answer: Option<String> = ask(raw, &["SET", on, value, "NX", "PX", "30000"]).await;

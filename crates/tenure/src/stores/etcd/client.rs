@@ -254,7 +254,7 @@ fn tls_of(options: &EtcdOptions) -> Result<Option<ClientTlsConfig>> {
             "options ca, cert, key and server_name are for TLS: the URL must begin with etcds:";
         return if given { Err(Error::invalid(text)) } else { Ok(None) };
     }
-    tls::ensure_provider(); // tidy-allow: the word of rustls
+    tls::use_ring();
     let read = |name: &str, file: &std::path::Path| {
         std::fs::read(file).map_err(|error| {
             let text = format!("the file of option {name} cannot be read: {error}");

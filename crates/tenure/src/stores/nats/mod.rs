@@ -74,7 +74,8 @@
 //! The key `t1/default/order:42` is the key `t1/default/order=3A42` of the bucket, and the subject
 //! `$KV.tenure.t1/default/order=3A42`: what a bucket allows stays as it is, every other byte is `=`
 //! and two hexadecimal digits. Its value is JSON that a person can read. A release leaves a purge
-//! mark that goes away by itself (after 10 s), or at once where observers time leases.
+//! mark, which ends after 10 s: by the server, or, where observers time leases, by the process that
+//! made it, if it runs for so long.
 //!
 //! # Waiting
 //! For each key that someone waits for, the process has one ephemeral consumer, which wakes it as
@@ -86,6 +87,7 @@ mod bucket;
 mod error;
 mod link;
 mod login;
+mod marks;
 mod options;
 mod register;
 mod subject;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::random::SystemRandom;
 use crate::store::{Store, Timing};
 use crate::stores::register::RegisterStore;
-use crate::stores::tls::ensure_provider;
+use crate::stores::tls::use_ring;
 
 /// How long opening may take in all.
 const OPEN_MAX: Duration = Duration::from_secs(10);
@@ -192,14 +192,14 @@ impl NatsOptions {
     pub async fn open(self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
         self.check()?;
         let opening = self.open_unbounded(Arc::clone(&clock));
-        match within(&*clock, OPEN_MAX, opening).await {
+        match within(&*clock, OPEN_MAX, Box::pin(opening)).await {
             Ok(opened) => opened,
             Err(_) => Err(Error::unavailable(format!("NATS did not answer within {OPEN_MAX:?}"))),
         }
     }
 
     async fn open_unbounded(self, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
-        ensure_provider();
+        use_ring();
         let options = self.connecting().await?;
         let (servers, domain) = (self.servers.clone(), self.domain.as_deref());
         let link = Link::connect(servers, options, &self.inbox, domain, Arc::clone(&clock)).await?;

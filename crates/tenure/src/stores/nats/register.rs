@@ -18,6 +18,7 @@ use super::bells::Bells;
 use super::bucket::{Bucket, MARKER_TTL};
 use super::error::{is_conflict, refused, silent};
 use super::link::{Effect, Link, answer};
+use super::marks::Marks;
 use super::subject;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
@@ -49,6 +50,7 @@ pub(super) struct NatsRegister {
     /// What they begin with for whoever publishes to them.
     targets: String,
     bells: Bells,
+    marks: Marks,
 }
 
 #[derive(Deserialize)]
@@ -87,7 +89,8 @@ impl NatsRegister {
             domain => format!("{domain}.{subjects}"),
         };
         let bells = Bells::new(Arc::clone(&link), &bucket, &subjects);
-        Self { info, link, bucket, subjects, targets, bells }
+        let marks = Marks::new(Arc::clone(&link), &bucket.stream);
+        Self { info, link, bucket, subjects, targets, bells, marks }
     }
 
     /// The call of the API with this name, about this bucket's stream.
@@ -125,14 +128,6 @@ impl NatsRegister {
             headers.insert(TTL, seconds(ttl).to_string());
         }
         headers
-    }
-
-    /// Takes the mark of a released key away, where the server does not do it. No message after
-    /// the mark can go with it, because the purge ends with its sequence.
-    async fn clear(&self, subject: &str, sequence: u64) -> bool {
-        let body = json!({ "filter": subject, "seq": sequence + 1 });
-        let purged = self.link.api::<serde_json::Value>(&self.verb("STREAM.PURGE"), &body).await;
-        matches!(purged, Ok(Ok(_)))
     }
 
     /// The subjects of all keys.
@@ -207,15 +202,14 @@ impl Register for NatsRegister {
             Ok(Err(error)) => return Err(refused(&error)),
             Err(silence) => return Err(silent(silence, Effect::Write)),
         };
-        let mut version = version(ack.sequence);
-        if write.purpose == Purpose::Free && !self.bucket.takes_ttl {
+        if !self.bucket.takes_ttl {
             let subject = format!("{}{name}", self.subjects);
-            if self.clear(&subject, ack.sequence).await {
-                // What is to be replaced next is the absence of any message.
-                version.tag = "0".to_owned();
+            match write.purpose {
+                Purpose::Free => self.marks.made(subject, ack.sequence),
+                Purpose::Lease(_) | Purpose::Note => self.marks.replaced(&subject),
             }
         }
-        Ok(Swap::Done(version))
+        Ok(Swap::Done(version(ack.sequence)))
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Entries> {

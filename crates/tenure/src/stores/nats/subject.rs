@@ -1,8 +1,8 @@
 //! How a key is spelled in a NATS subject.
 //!
-//! What a key-value bucket allows in a key stays as it is: letters, digits, `-`, `_`, `/`, and a `.`
-//! between two other characters. Every other byte becomes `=` and two hexadecimal digits, and so
-//! does `=` itself, so that no two keys share a subject and every subject can be read back.
+//! What a key-value bucket allows in a key stays as it is: letters, digits, `-`, `_`, `/`, and a
+//! `.` between two other characters. Every other byte becomes `=` and two hexadecimal digits, and
+//! so does `=` itself, so that no two keys share a subject and every subject can be read back.
 
 use std::fmt::Write;
 

@@ -125,7 +125,7 @@ impl Wire {
 
 impl HttpConnector for Wire {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        crate::stores::tls::ensure_provider(); // tidy-allow
+        crate::stores::tls::use_ring(); // tidy-allow
         let plain = options.get_config_value(&ClientConfigKey::AllowHttp);
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")))

@@ -43,7 +43,7 @@ pub(super) struct Tls {
 
 impl Tls {
     pub(super) fn connector(&self) -> Result<MakeRustlsConnect> {
-        shared::ensure_provider(); // tidy-allow: the name is that of rustls
+        shared::use_ring();
         let verifier = self.verifier()?;
         let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier);
         let config = match (&self.certificate, &self.key) {

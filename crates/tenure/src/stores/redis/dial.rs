@@ -63,7 +63,7 @@ impl Dialer {
         let certificates = match &options.tls {
             None => None,
             Some(tls) => {
-                crate::stores::tls::ensure_provider();
+                crate::stores::tls::use_ring();
                 let client_tls = match &tls.client {
                     None => None,
                     Some((cert, key)) => Some(ClientTlsConfig {
@@ -121,8 +121,7 @@ impl Dialer {
             self.bounded(command.query_async(&mut live.connection)).await?;
         match role.first() {
             Some(::redis::Value::BulkString(role)) if role == b"slave" => {
-                let text = "this Redis is a read-only replica: name the primary";
-                Err(Error::unavailable(text))
+                Err(Error::unavailable(error::READ_ONLY))
             }
             Some(::redis::Value::BulkString(role)) if role == b"sentinel" => {
                 let text = "this is a Sentinel: use redis+sentinel:// with the option service";
@@ -195,7 +194,7 @@ impl Dialer {
                 let hint =
                     if plain { "is it a TLS port (rediss://)?" } else { "is it the TLS port?" };
                 Err(Error::unavailable(format!(
-                    "Redis did not answer within {CONNECT_WITHIN:?} when it was connected to: {hint}"
+                    "Redis let {CONNECT_WITHIN:?} pass without an answer to the greeting: {hint}"
                 )))
             }
         }

@@ -64,69 +64,83 @@ impl Fault {
     }
 }
 
+/// What the codes of the server's answers mean: nothing was changed.
+const CODES: &[(&str, ErrorKind, &str)] = &[
+    (
+        "NOAUTH",
+        ErrorKind::Denied,
+        "Redis wants a password: give it in the URL, as redis://user:password@host, or in \
+         REDISCLI_AUTH",
+    ),
+    ("WRONGPASS", ErrorKind::Denied, "Redis refuses this user and password"),
+    ("NOPERM", ErrorKind::Denied, NO_PERMISSION),
+    ("READONLY", ErrorKind::Unavailable, READ_ONLY),
+    ("LOADING", ErrorKind::Unavailable, LOADING),
+    ("OOM", ErrorKind::Unavailable, "Redis is out of memory: raise maxmemory or remove data"),
+    (
+        "MISCONF",
+        ErrorKind::Unavailable,
+        "Redis refuses writes because it could not save its data to disk: see its log",
+    ),
+    (
+        "NOREPLICAS",
+        ErrorKind::Unavailable,
+        "Redis refuses writes because too few replicas are connected",
+    ),
+    ("BUSY", ErrorKind::Unavailable, "Redis is busy with another client's script"),
+    ("MOVED", ErrorKind::Unavailable, MOVING),
+    ("ASK", ErrorKind::Unavailable, MOVING),
+    ("TRYAGAIN", ErrorKind::Unavailable, MOVING),
+    ("CLUSTERDOWN", ErrorKind::Unavailable, MOVING),
+    ("MASTERDOWN", ErrorKind::Unavailable, MOVING),
+    (
+        "WRONGTYPE",
+        ErrorKind::Damaged,
+        "the key, or what the store keeps beside it, is of another Redis type than a lock: some \
+         other use of the same key. Remove or rename that; nothing is granted meanwhile",
+    ),
+    (
+        "DAMAGED",
+        ErrorKind::Damaged,
+        "a counter tenure:fence:… was changed by other means, and needs a number greater than \
+         every fence that was given",
+    ),
+];
+
+/// The same for answers that have no code but a text.
+const TEXTS: &[(&str, ErrorKind, &str)] = &[
+    ("no permissions", ErrorKind::Denied, NO_PERMISSION),
+    ("user executing the script", ErrorKind::Denied, NO_PERMISSION),
+    (
+        "max number of clients",
+        ErrorKind::Unavailable,
+        "Redis has as many clients as maxclients allows",
+    ),
+    (
+        "DB index is out of range",
+        ErrorKind::Invalid,
+        "Redis has no database of that number: see its setting databases",
+    ),
+];
+
+const NO_PERMISSION: &str = "the ACL of the Redis user lacks a permission that the store needs: \
+                             see its documentation for what to set";
+const MOVING: &str =
+    "the Redis Cluster is not in a state to serve this key: it is moving or failing over";
+pub(super) const READ_ONLY: &str = "this Redis is a read-only replica: name the primary";
+pub(super) const LOADING: &str = "Redis is still loading its data: try again when it is done";
+
 /// An error that the server answered with: nothing was changed.
-pub(super) fn refused(error: RedisError) -> Error {
+fn refused(error: RedisError) -> Error {
     let detail = error.detail().unwrap_or_default();
-    let (kind, text) = match code(&error) {
-        "NOAUTH" => (
-            ErrorKind::Denied,
-            "Redis wants a password: give it in the URL, as \
-            redis://user:password@host, or in REDISCLI_AUTH"
-                .to_owned(),
-        ),
-        "WRONGPASS" => (ErrorKind::Denied, "Redis refuses this user and password".to_owned()),
-        "NOPERM" => (ErrorKind::Denied, no_permission(detail)),
-        "READONLY" => (
-            ErrorKind::Unavailable,
-            "this Redis is a read-only replica: name the primary".to_owned(),
-        ),
-        "LOADING" => (
-            ErrorKind::Unavailable,
-            "Redis is still loading its data: try again when it is done".to_owned(),
-        ),
-        "OOM" => (
-            ErrorKind::Unavailable,
-            "Redis is out of memory: raise maxmemory or remove data".to_owned(),
-        ),
-        "MISCONF" => (
-            ErrorKind::Unavailable,
-            "Redis refuses writes because it could not save \
-            its data to disk: see its log"
-                .to_owned(),
-        ),
-        "NOREPLICAS" => (
-            ErrorKind::Unavailable,
-            "Redis refuses writes because too few replicas are connected".to_owned(),
-        ),
-        "BUSY" => (ErrorKind::Unavailable, "Redis is busy with another client's script".to_owned()),
-        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => (
-            ErrorKind::Unavailable,
-            "the Redis Cluster is not in a state to serve this key: it is moving or failing over"
-                .to_owned(),
-        ),
-        "WRONGTYPE" => return damaged().caused_by(error),
-        "DAMAGED" => (
-            ErrorKind::Damaged,
-            format!(
-                "{detail}: tenure:fence:… was changed by other \
-            means, and needs a number greater than every fence that was given"
-            ),
-        ),
-        _ if detail.contains("no permissions") || detail.contains("user executing the script") => {
-            (ErrorKind::Denied, no_permission(detail))
-        }
-        _ if detail.contains("max number of clients") => {
-            (ErrorKind::Unavailable, "Redis has as many clients as maxclients allows".to_owned())
-        }
-        _ if detail.contains("DB index is out of range") => (
-            ErrorKind::Invalid,
-            "Redis has no database of that number: see its setting databases".to_owned(),
-        ),
-        _ if detail.contains("unknown command") => (
-            ErrorKind::Unsupported,
-            "what listens there does not know a command that the store needs".to_owned(),
-        ),
-        _ => (ErrorKind::Unavailable, "Redis refused the command".to_owned()),
+    if detail.contains("unknown command") {
+        return unknown_command(detail);
+    }
+    let by_code = CODES.iter().find(|(code, ..)| *code == self::code(&error));
+    let known = by_code.or_else(|| TEXTS.iter().find(|(text, ..)| detail.contains(text)));
+    let (kind, text) = match known {
+        Some((_, kind, text)) => (*kind, *text),
+        None => (ErrorKind::Unavailable, "Redis refused the command"),
     };
     Error::new(kind, text).caused_by(error)
 }
@@ -143,17 +157,11 @@ fn code(error: &RedisError) -> &str {
     }
 }
 
-fn no_permission(detail: &str) -> String {
-    format!(
-        "the ACL of the Redis user lacks a permission that the store needs (see its documentation \
-         for the line to set): {detail}"
-    )
-}
-
-fn damaged() -> Error {
-    let text = "the key, or what the store keeps beside it, is of another Redis type than a lock: \
-                some other use of the same key. Remove or rename that; nothing is granted meanwhile";
-    Error::new(ErrorKind::Damaged, text)
+/// Without the cause: the server repeats the arguments in it, and the owner may be one of them.
+fn unknown_command(detail: &str) -> Error {
+    let command = detail.split(',').next().unwrap_or_default();
+    let text = format!("what listens there lacks what the store needs: {command}");
+    Error::new(ErrorKind::Unsupported, text)
 }
 
 /// An error of connecting: nothing was sent.

@@ -72,8 +72,7 @@ impl Line {
             return Ok(live);
         }
         // Whoever stood behind an attempt that failed has waited for the same answer.
-        if let Some((at, error)) = failed.as_ref().filter(|(at, _)| *at >= asked) {
-            tracing::trace!(?at, "another caller could not connect either");
+        if let Some((_, error)) = failed.as_ref().filter(|(at, _)| *at >= asked) {
             return Err(error.clone());
         }
         match self.dialer.connect(&self.address).await {

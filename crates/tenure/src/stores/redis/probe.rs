@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ::redis::{Value, from_redis_value};
 
-use super::error::{Effect, Fault, too_old};
+use super::error::{Effect, Fault, LOADING, too_old};
 use super::nodes::Nodes;
 use super::options::{Address, Layout};
 use crate::error::{Error, Result};
@@ -75,8 +75,7 @@ impl Info {
             return Err(too_old(version));
         }
         if self.get("loading") == "1" {
-            let text = "Redis is still loading its data: try again when it is done";
-            return Err(Error::unavailable(text));
+            return Err(Error::unavailable(LOADING));
         }
         if self.get("cluster_enabled") == "1" && *layout != Layout::Cluster {
             let text =

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_key_is_in_its_slot() {
-        for key in ["a", "t1/default/order:42", "{tag}x", "x{}y", "}{", "{", "ü{🔒}", "{{a}}:}:{b}"]
+        for key in ["a", "t1/default/order:42", "{tag}x", "x{}y", "}{", "{", "ü{🔒}", "{{a}}}:{b}"]
         {
             let names = Names::of(key);
             assert_eq!(names.slot, slot_of(key.as_bytes()), "{key}");

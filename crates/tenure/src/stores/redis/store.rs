@@ -1,6 +1,7 @@
 //! The store itself: each verb is one script, and its answer read.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,12 +41,20 @@ const SCAN_COUNT: usize = 1000;
 const READ_AT_ONCE: usize = 64;
 
 /// Locks on Redis; see [the module](crate::stores::redis).
-#[derive(Debug)]
 pub struct RedisStore {
     info: StoreInfo,
     nodes: Arc<Nodes>,
     bell: Bell,
     database: u32,
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("options", self.nodes.dialer().options())
+            .field("class", &self.info.class)
+            .finish_non_exhaustive()
+    }
 }
 
 impl RedisStore {

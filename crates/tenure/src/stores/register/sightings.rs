@@ -1,5 +1,4 @@
-//! What this process last saw under each key, since when it has seen it unchanged, and what it
-//! tried to write there itself.
+//! What this process last saw under each key, and since when it has seen it unchanged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,9 +11,6 @@ use crate::key::Key;
 /// read or delays a takeover and can do no other harm.
 const KEYS_MAX: usize = 100_000;
 
-/// How many writes of unknown outcome are remembered for a key. Only one of them can still land.
-const ATTEMPTS_MAX: usize = 8;
-
 /// What was seen under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
@@ -22,8 +18,6 @@ pub(super) struct Sighting {
     pub(super) entry: Option<Entry>,
     /// Since when it has been the same.
     pub(super) since: Moment,
-    /// When it was sent, if this process wrote it: others may have seen it ever since.
-    pub(super) sent: Option<Moment>,
 }
 
 impl Sighting {
@@ -32,20 +26,9 @@ impl Sighting {
     }
 }
 
-/// A write that was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Attempt {
-    body: Vec<u8>,
-    at: Moment,
-}
-
 /// The last sightings, by key.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
-    seen: Mutex<HashMap<Key, Sighting>>,
-    /// Writes whose outcome is not known yet, or never was.
-    attempts: Mutex<HashMap<Key, Vec<Attempt>>>,
-}
+pub(super) struct Sightings(Mutex<HashMap<Key, Sighting>>);
 
 impl Sightings {
     pub(super) fn get(&self, key: &Key) -> Option<Sighting> {
@@ -64,48 +47,13 @@ impl Sightings {
         if seen.len() >= KEYS_MAX {
             forget_older_half(&mut seen);
         }
-        let sent = entry.as_ref().and_then(|entry| self.sent(key, &entry.body));
-        let sighting = Sighting { entry, since: now, sent };
+        let sighting = Sighting { entry, since: now };
         seen.insert(key.clone(), sighting.clone());
         sighting
     }
 
-    /// Remembers a write that is about to be sent. No two bodies are equal.
-    pub(super) fn attempt(&self, key: &Key, body: &[u8], at: Moment) {
-        let mut attempts = self.attempts();
-        if attempts.len() >= KEYS_MAX {
-            attempts.clear();
-        }
-        let of_key = attempts.entry(key.clone()).or_default();
-        if of_key.len() >= ATTEMPTS_MAX {
-            of_key.remove(0);
-        }
-        of_key.push(Attempt { body: body.to_vec(), at });
-    }
-
-    /// Forgets a write whose outcome is known and has been noted.
-    pub(super) fn settle(&self, key: &Key, body: &[u8]) {
-        let mut attempts = self.attempts();
-        if let Some(of_key) = attempts.get_mut(key) {
-            of_key.retain(|attempt| attempt.body != body);
-            if of_key.is_empty() {
-                attempts.remove(key);
-            }
-        }
-    }
-
-    fn sent(&self, key: &Key, body: &[u8]) -> Option<Moment> {
-        let attempts = self.attempts();
-        let mine = attempts.get(key)?.iter().find(|attempt| attempt.body == body)?;
-        Some(mine.at)
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Sighting>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, HashMap<Key, Vec<Attempt>>> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,7 +9,7 @@ use super::sightings::{Sighting, Sightings};
 use super::{Entry, Expiry, Fences, Purpose, Register, Swap, Version, Write};
 use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
 use crate::clock::{Clock, Moment};
-use crate::error::{Error, ErrorKind, Result, Retry};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
 use crate::key::Key;
 use crate::lease::{Lease, Status};
@@ -93,15 +93,8 @@ impl RegisterStore {
 
     fn live(&self, key: &Key, sighting: Sighting) -> Result<Option<Lease>> {
         let now = self.clock.now();
-        let sent = sighting.sent;
         let record = self.standing(sighting, now)?.record.filter(|record| record.is_live(now));
-        Ok(record.map(|record| {
-            let lease = record.lease(key, now);
-            // It was seen later than it was written, and its time began to run when it was.
-            let since_sent = sent.map(|sent| (sent + record.ttl).since(now));
-            let remaining = since_sent.map_or(lease.remaining, |left| left.min(lease.remaining));
-            Lease { remaining, ..lease }
-        }))
+        Ok(record.map(|record| record.lease(key, now)))
     }
 
     /// `None`: there is nothing to write.
@@ -165,7 +158,6 @@ impl RegisterStore {
                 }
             };
             if let Some(version) = self.swap(key, standing.version.as_ref(), &step).await? {
-                self.seen.settle(key, &step.body);
                 return Ok((reply, Some(version).filter(|_| step.is_grant)));
             }
             (sighting, is_fresh) = (self.look(key).await?, true);
@@ -174,7 +166,6 @@ impl RegisterStore {
                 self.clock.sleep_until(self.clock.now() + pause(tries)).await;
                 sighting = self.look(key).await?;
             }
-            self.seen.settle(key, &step.body);
             if let Some(version) = own_write(&sighting, &step.body) {
                 return Ok((reply, Some(version).filter(|_| step.is_grant)));
             }
@@ -190,21 +181,10 @@ impl RegisterStore {
         step: &Step,
     ) -> Result<Option<Version>> {
         let write = Write { key, expected, body: &step.body, purpose: step.purpose };
-        // Whatever becomes of this call: if the write is found there later, it is known by then
-        // when its time began to run.
-        self.seen.attempt(key, &step.body, self.clock.now());
-        let outcome = self.register.swap(write).await;
-        if outcome.as_ref().is_err_and(|error| error.retry() != Retry::Unknown) {
-            self.seen.settle(key, &step.body);
-        }
-        Ok(match outcome? {
-            Swap::Done(version) => {
-                let entry = Entry { version: version.clone(), body: step.body.clone() };
-                self.seen.note(key, Some(entry), self.clock.now());
-                Some(version)
-            }
-            Swap::Conflict => None,
-        })
+        let Swap::Done(version) = self.register.swap(write).await? else { return Ok(None) };
+        let entry = Entry { version: version.clone(), body: step.body.clone() };
+        self.seen.note(key, Some(entry), self.clock.now());
+        Ok(Some(version))
     }
 
     fn nonce(&self) -> Result<String> {

@@ -40,7 +40,7 @@ pub(crate) async fn open(url: &str) -> tenure::Result<Arc<dyn Store>> {
 }
 
 pub(crate) async fn refusal(url: &str) -> (ErrorKind, String) {
-    let error = open(url).await.expect_err("opened");
+    let error = open(url).await.unwrap_err();
     (error.kind(), error.to_string())
 }
 
