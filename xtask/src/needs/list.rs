@@ -109,7 +109,14 @@ pub(super) const NEEDS: &[Need] = &[
     },
     Need {
         name: "Ministack from PyPI (imitates S3)",
-        probe: "env PYTHONPATH={servers}/python python3 -c __import__('ministack.app')",
+        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('ministack.app')",
+        says: "",
+        package: Package::Pinned(&PYTHON),
+    },
+    Need {
+        name: "botocore from PyPI (makes the buckets)",
+        // Without the packages of the system or of the user, which another machine may not have.
+        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('botocore.session')",
         says: "",
         package: Package::Pinned(&PYTHON),
     },

@@ -54,6 +54,11 @@ impl Service for Azurite {
         Some(&self.0)
     }
 
+    /// It is started to keep everything in memory.
+    fn outlives_kill(&self) -> bool {
+        false
+    }
+
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
         let at = at.unwrap_or_else(|| self.0.address());
         let key = AZURE_KEY.replace('+', "%2B");

@@ -24,6 +24,9 @@ use crate::watch::Watch;
 /// No loop without a sleep, whatever a store says is left of a lease.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
+/// For how long a guard of this process is waited for before the store is asked to call.
+const SOON: Duration = Duration::from_millis(10);
+
 /// The state of one acquire.
 struct Asking<'a> {
     engine: &'a Arc<Engine>,
@@ -81,6 +84,9 @@ impl<'a> Asking<'a> {
         }
         let waits = self.order.wait != Some(Duration::ZERO);
         let _place = if waits { Some(self.stand_in_line().await?) } else { None };
+        if waits && !self.order.owner_is_chosen {
+            self.await_own_guard().await?;
+        }
         loop {
             match self.ask().await {
                 Ok(Answer::Granted(lease, sent)) => {
@@ -123,6 +129,22 @@ impl<'a> Asking<'a> {
             }
         }
         Ok(place)
+    }
+
+    /// While a guard of this process holds the key, the store would only refuse. So this is told of
+    /// the guard's end without a question, and of all else that wakes a waiter as well.
+    async fn await_own_guard(&mut self) -> Result<()> {
+        let Some(mut departure) = self.engine.stays.of(self.key()) else { return Ok(()) };
+        // Most guards that are handed down a line go at once.
+        if within(&*self.engine.context.clock, SOON, departure.done()).await.is_ok() {
+            return Ok(());
+        }
+        self.subscribe().await;
+        tokio::select! {
+            biased;
+            () = departure.done() => Ok(()),
+            outcome = self.rest() => outcome,
+        }
     }
 
     /// One question to the store. Its outcome is known, or stays in doubt until it is undone.
@@ -317,13 +339,26 @@ impl<'a> Asking<'a> {
         }
         // Subscribe first and then look again: a release in between is not missed.
         if self.watch.is_none() && self.outage.is_none() {
-            let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.since(now));
-            let watch = within(clock, left, context.store.watch(self.key())).await;
-            self.watch = watch.ok().and_then(Result::ok);
+            self.subscribe().await;
             if self.watch.is_some() {
                 return Ok(());
             }
         }
+        self.rest().await
+    }
+
+    async fn subscribe(&mut self) {
+        let context = &self.engine.context;
+        let clock = &*context.clock;
+        let left = self.deadline.map_or(Duration::MAX, |deadline| deadline.since(clock.now()));
+        let watch = within(clock, left, context.store.watch(self.key())).await;
+        self.watch = watch.ok().and_then(Result::ok);
+    }
+
+    async fn rest(&mut self) -> Result<()> {
+        let context = &self.engine.context;
+        let clock = &*context.clock;
+        let now = clock.now();
         self.looks = self.looks.saturating_add(1);
         let look = now + context.options.poll.pause(self.looks, &*context.random);
         let expiry = self.seen.as_ref().filter(|_| self.outage.is_none());

@@ -17,6 +17,7 @@ use crate::locks::events::EventKind;
 use crate::locks::hold::Hold;
 use crate::locks::keep::{Keep, LostReason, Terms};
 use crate::locks::keeper::KeptId;
+use crate::locks::stays::Stay;
 use crate::owned::Owned;
 use crate::planted::Bug;
 
@@ -45,6 +46,7 @@ pub struct Guard {
     doubt: Doubt,
     owner_is_chosen: bool,
     open: bool,
+    _stay: Stay,
 }
 
 pub(crate) struct Granted {
@@ -63,6 +65,7 @@ impl Guard {
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent, owner_is_chosen);
         let engine = Arc::clone(engine);
+        let stay = engine.stays.begin(&lease.key);
         Self {
             engine,
             hold,
@@ -72,6 +75,7 @@ impl Guard {
             doubt: Doubt::default(),
             owner_is_chosen,
             open: true,
+            _stay: stay,
         }
     }
 

@@ -16,6 +16,7 @@ mod order;
 mod queue;
 mod request;
 mod run;
+mod stays;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use cleanup::Cleanup;
 use context::Context;
 use keeper::Keeper;
 use queue::Queue;
+use stays::Stays;
 
 const PAGE: usize = 256;
 
@@ -65,6 +67,7 @@ pub struct Locks(Arc<Engine>);
 pub(crate) struct Engine {
     context: Arc<Context>,
     queue: Arc<Queue>,
+    stays: Arc<Stays>,
     keeper: Arc<Keeper>,
     cleanup: Arc<Cleanup>,
 }
@@ -87,7 +90,13 @@ impl Locks {
         let context = Arc::new(context);
         let keeper = Arc::new(Keeper::start(Arc::clone(&context)));
         let cleanup = Arc::new(Cleanup::new(Arc::clone(&context), Arc::clone(&keeper)));
-        Self(Arc::new(Engine { context, queue: Arc::default(), keeper, cleanup }))
+        Self(Arc::new(Engine {
+            context,
+            queue: Arc::default(),
+            stays: Arc::default(),
+            keeper,
+            cleanup,
+        }))
     }
 
     /// The lock with this key, to be acquired or run under.
