@@ -56,6 +56,7 @@ impl Cell {
     }
 
     /// A free key that keeps its counter.
+    #[cfg(any(test, feature = "_register"))]
     pub(crate) fn free(fence: Fence, nonce: String) -> Self {
         Self { v: FORMAT, nonce, fence: Some(fence.get()), lease: None }
     }
@@ -78,6 +79,7 @@ impl Cell {
     }
 
     /// The fence in the body; absent while it is the revision of the write.
+    #[cfg(any(test, feature = "_register"))]
     pub(crate) fn fence(&self) -> Option<Fence> {
         self.fence.map(Fence::new)
     }

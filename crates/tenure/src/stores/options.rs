@@ -1,7 +1,5 @@
 //! The options in the query of a store's URL.
 
-use std::str::FromStr;
-
 use url::Url;
 
 use crate::error::{Error, Result};
@@ -36,7 +34,12 @@ impl UrlOptions {
     }
 
     /// A value of the kind that `expected` describes: "a number of 1 to 5".
-    pub(crate) fn parsed<T: FromStr>(&mut self, name: &str, expected: &str) -> Result<Option<T>> {
+    #[cfg(any(test, feature = "nats", feature = "object", feature = "postgres"))]
+    pub(crate) fn parsed<T: std::str::FromStr>(
+        &mut self,
+        name: &str,
+        expected: &str,
+    ) -> Result<Option<T>> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let value = text.parse().map_err(|_| {
             let size = text.len();
@@ -45,6 +48,7 @@ impl UrlOptions {
         Ok(Some(value))
     }
 
+    #[cfg(any(test, feature = "nats", feature = "object", feature = "postgres"))]
     pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>> {
         self.parsed(name, "true or false")
     }
