@@ -120,6 +120,7 @@ impl Locks {
         let grant = self.grant(key, owner, Operation::Release)?;
         match self.0.context.store.release(&grant).await? {
             Released::Released(status) => {
+                self.0.stays.forget(&grant.key);
                 let kind = EventKind::Released { fence: status.fence, held: None };
                 self.0.context.tell(&grant.key, kind);
                 Ok(())
@@ -203,6 +204,7 @@ impl Locks {
             .during(Operation::ForceRelease));
         }
         let evicted = self.0.context.store.force_release(&key).await?;
+        self.0.stays.forget(&key);
         if let Some(status) = &evicted {
             let kind = EventKind::Forced { fence: status.fence, reason: reason.to_owned() };
             self.0.context.tell(&key, kind);

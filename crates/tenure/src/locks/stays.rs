@@ -31,6 +31,12 @@ impl Stays {
         Some(Departure(sign.get_or_insert_with(|| watch::Sender::new(())).subscribe()))
     }
 
+    /// The key was taken from its guards, who do not know of it yet. A guard that goes later may
+    /// end another's stay by that, which only makes a waiter ask the store.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().remove(key);
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
