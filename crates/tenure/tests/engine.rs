@@ -106,6 +106,16 @@ async fn run_stops_work_when_the_lock_is_taken_away() {
 }
 
 #[tokio::test]
+async fn a_guard_that_has_lost_its_lease_is_not_waited_for() {
+    let hour = Duration::from_secs(3600);
+    let poll = tenure::Backoff { base: hour, cap: hour, jitter: 0.0 };
+    let locks = Locks::builder().poll(poll).open("memory:").await.unwrap();
+    let lost = locks.lock("k").ttl(ms(200)).keep_alive(false).acquire().await.unwrap();
+    let next = locks.lock("k").wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(next.fence() > lost.fence() && !lost.is_held());
+}
+
+#[tokio::test]
 async fn a_wrapped_function_runs_under_its_lock_every_time() {
     let locks = memory().await;
     let double = locks.lock("k").wrap(async |_: &tenure::Guard, n: u32| n * 2);

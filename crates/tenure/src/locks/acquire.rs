@@ -131,18 +131,19 @@ impl<'a> Asking<'a> {
         Ok(place)
     }
 
-    /// While a guard of this process holds the key, the store would only refuse. So this is told of
+    /// While a guard of this process believes, the store would only refuse. So this is told of
     /// the guard's end without a question, and of all else that wakes a waiter as well.
     async fn await_own_guard(&mut self) -> Result<()> {
-        let Some(mut departure) = self.engine.stays.of(self.key()) else { return Ok(()) };
+        let clock = Arc::clone(&self.engine.context.clock);
+        let Some(mut departure) = self.engine.stays.of(self.key(), &*clock) else { return Ok(()) };
         // Most guards that are handed down a line go at once.
-        if within(&*self.engine.context.clock, SOON, departure.done()).await.is_ok() {
+        if within(&*clock, SOON, departure.done(&*clock)).await.is_ok() {
             return Ok(());
         }
         self.subscribe().await;
         tokio::select! {
             biased;
-            () = departure.done() => Ok(()),
+            () = departure.done(&*clock) => Ok(()),
             outcome = self.rest() => outcome,
         }
     }

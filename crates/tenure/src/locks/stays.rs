@@ -2,37 +2,48 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::clock::Clock;
 use crate::key::Key;
+use crate::locks::hold::Hold;
 
 #[derive(Debug, Default)]
 pub(crate) struct Stays(Mutex<HashMap<Key, Held>>);
 
-#[derive(Debug, Default)]
+/// The guards of one key; more than one only when they share an owner, and so a grant.
+#[derive(Debug)]
 struct Held {
+    hold: Arc<Hold>,
     guards: usize,
-    /// Dropped with the last guard, which is how those who wait for it are told.
+    /// Dropped with the entry, which is how those who wait for its end are told.
     sign: Option<watch::Sender<()>>,
 }
 
 impl Stays {
     /// One more guard of the key.
-    pub(crate) fn begin(self: &Arc<Self>, key: &Key) -> Stay {
-        self.lock().entry(key.clone()).or_default().guards += 1;
-        Stay { stays: Arc::clone(self), key: key.clone() }
+    pub(crate) fn begin(self: &Arc<Self>, key: &Key, hold: &Arc<Hold>, clock: &dyn Clock) -> Stay {
+        let mut all = self.lock();
+        let new = || Held { hold: Arc::clone(hold), guards: 0, sign: None };
+        let held = all.entry(key.clone()).or_insert_with(new);
+        if held.hold.remaining(clock).is_zero() {
+            *held = new();
+        }
+        held.guards += 1;
+        Stay { stays: Arc::clone(self), key: key.clone(), hold: Arc::clone(&held.hold) }
     }
 
-    /// `None` when no guard of this process holds the key.
-    pub(crate) fn of(&self, key: &Key) -> Option<Departure> {
-        let mut held = self.lock();
-        let sign = &mut held.get_mut(key)?.sign;
-        Some(Departure(sign.get_or_insert_with(|| watch::Sender::new(())).subscribe()))
+    /// `None` when no guard of this process believes that it holds the key.
+    pub(crate) fn of(&self, key: &Key, clock: &dyn Clock) -> Option<Departure> {
+        let mut all = self.lock();
+        let held = all.get_mut(key).filter(|held| !held.hold.remaining(clock).is_zero())?;
+        let sign = held.sign.get_or_insert_with(|| watch::Sender::new(()));
+        Some(Departure { hold: Arc::clone(&held.hold), sign: sign.subscribe() })
     }
 
-    /// The key was taken from its guards, who do not know of it yet. A guard that goes later may
-    /// end another's stay by that, which only makes a waiter ask the store.
+    /// The key was taken from its guards, who do not know of it yet.
     pub(crate) fn forget(&self, key: &Key) {
         self.lock().remove(key);
     }
@@ -47,12 +58,16 @@ impl Stays {
 pub(crate) struct Stay {
     stays: Arc<Stays>,
     key: Key,
+    hold: Arc<Hold>,
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
         let mut all = self.stays.lock();
-        let Some(held) = all.get_mut(&self.key) else { return };
+        // Another entry is that of a later grant.
+        let Some(held) = all.get_mut(&self.key).filter(|h| Arc::ptr_eq(&h.hold, &self.hold)) else {
+            return;
+        };
         held.guards -= 1;
         if held.guards == 0 {
             all.remove(&self.key);
@@ -62,30 +77,57 @@ impl Drop for Stay {
 
 /// The end of the guards that hold a key now.
 #[derive(Debug)]
-pub(crate) struct Departure(watch::Receiver<()>);
+pub(crate) struct Departure {
+    hold: Arc<Hold>,
+    sign: watch::Receiver<()>,
+}
 
 impl Departure {
-    /// Returns when they are gone.
-    pub(crate) async fn done(&mut self) {
-        while self.0.changed().await.is_ok() {}
+    /// Returns when they are gone, or no longer believe.
+    pub(crate) async fn done(&mut self, clock: &dyn Clock) {
+        tokio::select! {
+            _ = self.sign.changed() => {}
+            _ = self.hold.ending(clock, Duration::ZERO) => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Moment, SystemClock};
+    use crate::planted::Planted;
+
+    fn hold() -> Arc<Hold> {
+        let until = Moment::from_nanos(u64::MAX);
+        Arc::new(Hold::new(until, None, Planted::default()))
+    }
 
     #[tokio::test]
     async fn the_last_guard_to_go_is_told() {
         let stays = Arc::new(Stays::default());
         let key = Key::new("k").unwrap();
-        assert!(stays.of(&key).is_none());
-        let (one, two) = (stays.begin(&key), stays.begin(&key));
-        let mut departure = stays.of(&key).unwrap();
+        assert!(stays.of(&key, &SystemClock).is_none());
+        let (one, two) =
+            (stays.begin(&key, &hold(), &SystemClock), stays.begin(&key, &hold(), &SystemClock));
+        let mut departure = stays.of(&key, &SystemClock).unwrap();
         drop(one);
-        assert!(stays.of(&key).is_some());
+        assert!(stays.of(&key, &SystemClock).is_some());
         drop(two);
-        departure.done().await;
-        assert!(stays.of(&key).is_none());
+        departure.done(&SystemClock).await;
+        assert!(stays.of(&key, &SystemClock).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_guard_whose_key_was_taken_does_not_end_the_next_ones_stay() {
+        let stays = Arc::new(Stays::default());
+        let key = Key::new("k").unwrap();
+        let evicted = stays.begin(&key, &hold(), &SystemClock);
+        let mut departure = stays.of(&key, &SystemClock).unwrap();
+        stays.forget(&key);
+        departure.done(&SystemClock).await;
+        let _next = stays.begin(&key, &hold(), &SystemClock);
+        drop(evicted);
+        assert!(stays.of(&key, &SystemClock).is_some());
     }
 }
