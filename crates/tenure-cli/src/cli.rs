@@ -1,12 +1,15 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use tenure::{Error, Key, Limits, Namespace};
+use tenure_api::duration::{DurationError, parse};
 
-use crate::duration::{DurationError, parse, parse_ttl};
+use crate::duration::parse_ttl;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +60,19 @@ Exit codes:
   127  the command was not found
   A command may end with one of these itself; what tenure says on stderr tells them apart.";
 
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  Serve locks on this machine, and take one.
+    tenure serve
+    curl -d '{\"ttl\": \"30s\"}' http://127.0.0.1:7117/v1/locks/report
+
+  A sidecar over Redis, for any language and for Dapr's SDKs.
+    TENURE_STORE=redis://10.0.0.5 tenure serve --dapr-http-port --dapr-grpc-port
+
+Signals:
+  SIGTERM and SIGINT end it cleanly: streams are told, locks are given back or left as the
+  configuration says. SIGHUP reads the tokens and certificates anew.";
+
 /// Distributed locks with fencing, on the store you already run.
 #[derive(Debug, Parser)]
 #[command(
@@ -77,6 +93,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Serve(Box<ServeArgs>),
 }
 
 /// Run a command under a lock
@@ -122,6 +139,53 @@ impl RunArgs {
     pub(crate) fn wait(&self) -> Option<Duration> {
         if self.no_wait { Some(Duration::ZERO) } else { self.wait }
     }
+}
+
+/// Serve locks over HTTP and gRPC
+///
+/// One port for both. Without a store the locks are in a file of this user; over a store that is
+/// shared, any number of servers give the same locks.
+#[derive(Args, Debug)]
+#[command(max_term_width = 100, after_long_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDRESS", env = "TENURE_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// The store's URL [default: a file in the user's data folder]
+    ///
+    /// Instead of the stores of the configuration. To keep a password out of the process list, use
+    /// TENURE_STORE.
+    #[arg(long, value_name = "URL", env = "TENURE_STORE", hide_env_values = true)]
+    pub(crate) store: Option<String>,
+
+    /// The configuration, in TOML
+    #[arg(long, value_name = "FILE", env = "TENURE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Check the configuration and open the stores, but do not serve
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Allow another address than loopback without TLS or without tokens
+    #[arg(long, env = "TENURE_INSECURE")]
+    pub(crate) insecure: bool,
+
+    /// Serve Dapr's HTTP API on this port, on 3500 when none is given
+    #[arg(long, value_name = "PORT", env = "DAPR_HTTP_PORT", num_args = 0..=1, default_missing_value = "3500")]
+    pub(crate) dapr_http_port: Option<u16>,
+
+    /// Serve Dapr's gRPC API on this port, on 50001 when none is given
+    #[arg(long, value_name = "PORT", env = "DAPR_GRPC_PORT", num_args = 0..=1, default_missing_value = "50001")]
+    pub(crate) dapr_grpc_port: Option<u16>,
+
+    /// The application beside which this server runs, as Dapr knows it
+    #[arg(long, value_name = "NAME", env = "APP_ID")]
+    pub(crate) app_id: Option<String>,
+
+    /// Log as JSON
+    #[arg(long)]
+    pub(crate) log_json: bool,
 }
 
 /// Where the locks are.
@@ -176,8 +240,10 @@ mod tests {
     fn no_wait_is_a_wait_of_zero() {
         let wait = |more: &[&str]| {
             let line = ["tenure", "run", "k"].iter().chain(more).chain(&["--", "true"]);
-            let Command::Run(args) = Cli::try_parse_from(line).unwrap().command;
-            args.wait()
+            match Cli::try_parse_from(line).unwrap().command {
+                Command::Run(args) => args.wait(),
+                Command::Serve(_) => unreachable!(),
+            }
         };
         assert_eq!(wait(&[]), None);
         assert_eq!(wait(&["--no-wait"]), Some(Duration::ZERO));

@@ -14,6 +14,7 @@ mod failure;
 mod log;
 mod run;
 mod say;
+mod serve;
 mod signals;
 mod store_url;
 
@@ -54,13 +55,26 @@ fn explain(answer: &clap::Error) -> Exit {
 }
 
 fn execute(cli: Cli) -> Result<Exit, Failure> {
-    let Command::Run(args) = cli.command;
-    log::start(args.output.verbose)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    match cli.command {
+        Command::Run(args) => {
+            log::start(args.output.verbose)?;
+            on_runtime(&mut tokio::runtime::Builder::new_current_thread(), run::run(&args))
+        }
+        Command::Serve(args) => {
+            on_runtime(&mut tokio::runtime::Builder::new_multi_thread(), serve::serve(&args))
+        }
+    }
+}
+
+fn on_runtime(
+    builder: &mut tokio::runtime::Builder,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    let runtime = builder
         .enable_all()
         .build()
         .map_err(|error| Failure::caused(Exit::Internal, "no runtime could be started", &error))?;
-    let outcome = runtime.block_on(run::run(&args));
+    let outcome = runtime.block_on(work);
     // Nothing is waited for any more: what was to be given back has been, or ends with its ttl.
     runtime.shutdown_background();
     outcome

@@ -1,5 +1,6 @@
 //! The state of one kept lease: when to renew, when to stop believing. Pure, like the rule.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -17,6 +18,16 @@ pub enum LostReason {
     Expired,
     /// The longest hold that was asked for is over.
     MaxHold,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "it is not this owner's any more",
+            Self::Expired => "it was not renewed in time",
+            Self::MaxHold => "the longest hold that was asked for is over",
+        })
+    }
 }
 
 /// What to do now.

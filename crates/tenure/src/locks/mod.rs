@@ -176,7 +176,17 @@ impl Locks {
     /// page. Leases that come and go meanwhile may or may not be among them. The stream ends at
     /// the first error.
     pub fn list(&self, prefix: &str) -> impl Stream<Item = Result<Status>> + Send + use<> {
-        let first = ListQuery { prefix: prefix.to_owned(), after: None, limit: PAGE };
+        self.list_after(prefix, None)
+    }
+
+    /// As [`list`](Self::list), but only what comes after this key: to go on where an earlier
+    /// listing was left.
+    pub fn list_after(
+        &self,
+        prefix: &str,
+        after: Option<&Key>,
+    ) -> impl Stream<Item = Result<Status>> + Send + use<> {
+        let first = ListQuery { prefix: prefix.to_owned(), after: after.cloned(), limit: PAGE };
         let start = Listing {
             engine: Arc::clone(&self.0),
             next: Some(first),

@@ -1,0 +1,36 @@
+//! The wire of tenure: what clients in every language and the server agree on.
+//!
+//! | | |
+//! |---|---|
+//! | [`tenure_v1`] | tenure's own API: `LockService` for everyone, `StoreService` for the library |
+//! | [`dapr_v1`] | the part of Dapr's runtime API that has to do with locks |
+//! | [`Code`] | the one table of errors: code, HTTP, gRPC, exit code, retry |
+//! | [`duration`] | durations as people write them |
+//! | [`time`] | durations and timestamps as protocol buffers have them |
+//! | [`DESCRIPTORS`] | the descriptors of all of it, for reflection |
+//!
+//! The modules of messages are made from `proto/` by `tests/generated.rs`, which fails when they
+//! are not up to date. Nothing is generated when this crate is built: it needs no `protoc`.
+
+pub mod duration;
+mod error;
+pub mod time;
+
+pub use error::{Code, DOMAIN, Fault};
+
+/// tenure's own API, version 1.
+#[allow(missing_docs, clippy::all, clippy::nursery, clippy::pedantic, clippy::restriction)]
+#[allow(rustdoc::all, unreachable_pub, unused, unused_qualifications)]
+#[rustfmt::skip]
+#[path = "generated/tenure.v1.rs"]
+pub mod tenure_v1;
+
+/// The part of Dapr's runtime API that has to do with locks.
+#[allow(missing_docs, clippy::all, clippy::nursery, clippy::pedantic, clippy::restriction)]
+#[allow(rustdoc::all, unreachable_pub, unused, unused_qualifications)]
+#[rustfmt::skip]
+#[path = "generated/dapr.proto.runtime.v1.rs"]
+pub mod dapr_v1;
+
+/// A `FileDescriptorSet` of every file under `proto/`, with what they import.
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

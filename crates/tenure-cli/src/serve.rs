@@ -1,0 +1,104 @@
+//! `tenure serve`: a server from its configuration to its end.
+
+use tenure_server::config::{Config, LogFormat, STORE, StoreConfig, Url};
+use tenure_server::{Failure as ServerFailure, Running};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::ServeArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::{log, say, store_url};
+
+/// Serves until it is told to end.
+pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
+    let config = configuration(args)?;
+    log::serve(&config.log)?;
+    let mut signals = Signals::listen()?;
+    let running = Running::start(config).await.map_err(|failure| refused(&failure))?;
+    if args.check {
+        say::progress(&"the configuration is good, and the stores can be used");
+        running.shutdown().await;
+        return Ok(Exit::SUCCESS);
+    }
+    say::progress(&format_args!("serving on http://{}", running.address()));
+    while signals.wants_reload().await {
+        match configuration(args)
+            .map_err(|failure| failure.to_string())
+            .and_then(|config| running.reload(&config).map_err(|failure| failure.to_string()))
+        {
+            Ok(()) => say::progress(&"tokens and certificates were read anew"),
+            Err(failure) => say::error(&format_args!("everything stays as it was: {failure}")),
+        }
+    }
+    say::progress(&"going down");
+    running.shutdown().await;
+    Ok(Exit::SUCCESS)
+}
+
+/// The file, and above it the environment and the flags.
+fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
+    let mut config = match &args.config {
+        Some(path) => Config::read(path).map_err(|failure| refused(&failure))?,
+        None => Config::default(),
+    };
+    if args.store.is_some() || config.stores.is_empty() {
+        let url = store_url::resolve(args.store.as_deref())?;
+        let store = StoreConfig {
+            url: Url(url.as_str().to_owned()),
+            raw_keys: false,
+            key_secret_file: None,
+            key_prefix: None,
+        };
+        config.stores = [(STORE.to_owned(), store)].into();
+        config.default_store = None;
+    }
+    config.listen = args.listen.or(config.listen);
+    config.insecure |= args.insecure;
+    config.dapr.http_port = args.dapr_http_port.or(config.dapr.http_port);
+    config.dapr.grpc_port = args.dapr_grpc_port.or(config.dapr.grpc_port);
+    if let Some(app_id) = &args.app_id {
+        config.dapr.app_id.clone_from(app_id);
+    }
+    if args.log_json {
+        config.log.format = LogFormat::Json;
+    }
+    Ok(config)
+}
+
+fn refused(failure: &ServerFailure) -> Failure {
+    let exit = match failure.code.fault().exit {
+        64 => Exit::Usage,
+        70 => Exit::Internal,
+        _ => Exit::Store,
+    };
+    Failure::new(exit, failure.message.clone())
+}
+
+/// The signals that mean something to a server.
+struct Signals {
+    end: [Signal; 2],
+    reload: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::caused(Exit::Internal, "signals cannot be listened to", &error)
+            })
+        };
+        let end = [listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?];
+        Ok(Self { end, reload: listen(SignalKind::hangup())? })
+    }
+
+    /// Waits for a signal: `true` to read anew, `false` to end.
+    async fn wants_reload(&mut self) -> bool {
+        let [terminate, interrupt] = &mut self.end;
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => false,
+            _ = interrupt.recv() => false,
+            _ = self.reload.recv() => true,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What happens to locks, as it happens.
+
+use futures_util::{Stream, StreamExt};
+use tenure::{Event, EventKind};
+
+use super::{Api, Place, settled};
+use crate::access::{Caller, Verb};
+use crate::failure::Failure;
+
+impl Api {
+    /// The events of the keys that begin with `place.key`, until the server goes down.
+    ///
+    /// # Errors
+    /// `Forbidden`, `LimitReached`, or what the store says.
+    pub async fn events(
+        &self,
+        caller: &Caller,
+        place: &Place,
+    ) -> Result<impl Stream<Item = Event> + Send + use<>, Failure> {
+        let place = settled(place);
+        caller.must(Verb::List, &place.namespace)?;
+        let ticket = self.streams.take(caller.client())?;
+        let locks = self.rooms.locks(&place.store, &place.namespace).await?;
+        let mut closing = self.closing.subscribe();
+        let closed = async move {
+            let _ = closing.wait_for(|closing| *closing).await;
+        };
+        let prefix = place.key;
+        let events = locks.events().take_until(Box::pin(closed)).filter(move |event| {
+            let _lives_as_long = &ticket;
+            let missed = matches!(event.kind, EventKind::Missed { .. });
+            std::future::ready(missed || event.key.as_str().starts_with(&prefix))
+        });
+        Ok(events)
+    }
+}

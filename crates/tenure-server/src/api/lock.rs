@@ -1,0 +1,191 @@
+//! Locks that stay held after the call: locked, renewed, unlocked, taken away.
+
+use std::time::Duration;
+
+use tenure::claim::Reentry;
+use tenure::{ErrorKind, Fence, LockRequest, Owner};
+use tenure_api::Code;
+
+use super::{Api, LockState, Place, Room};
+use crate::access::{Caller, Verb};
+use crate::failure::Failure;
+
+/// Who keeps a lock alive after the call that took it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renewal {
+    /// This server, until the lock is unlocked.
+    #[default]
+    Server,
+    /// The client.
+    Client,
+}
+
+/// Asking for a lock.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Which.
+    pub place: Place,
+    /// For how long it outlives whoever renews it; the server's default if not set.
+    pub ttl: Option<Duration>,
+    /// How long to wait; as long as the server allows if not set.
+    pub wait: Option<Duration>,
+    /// Do not wait.
+    pub immediate: bool,
+    /// The lock id to use; a new one if not set.
+    pub lock_id: Option<String>,
+    /// A note for people.
+    pub note: String,
+    /// Who keeps it alive.
+    pub renewal: Renewal,
+    /// The longest time to hold it.
+    pub max_hold: Option<Duration>,
+    /// Refuse a lock id that holds the lock already, instead of giving it the same grant again.
+    pub refuse_reentry: bool,
+}
+
+/// A lock that was granted.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    /// The secret that unlocks it.
+    pub lock_id: String,
+    /// Its fence.
+    pub fence: Fence,
+    /// The ttl in use.
+    pub ttl: Duration,
+}
+
+impl Api {
+    /// Waits for a lock and takes it.
+    ///
+    /// # Contract
+    /// After an error, and when the future is dropped, nothing stays locked. After `Ok` the lock is
+    /// held until it is unlocked, `max_hold` is over, or whoever renews it stops.
+    ///
+    /// # Errors
+    /// `Held`, `TimedOut`, `LimitReached`, `Invalid`, or what the store says.
+    pub async fn lock(&self, caller: &Caller, order: &Order) -> Result<Granted, Failure> {
+        let room = self.enter(caller, Verb::Acquire, &order.place).await?;
+        let by_server = order.renewal == Renewal::Server;
+        let ticket = if by_server { Some(self.locks.take(caller.client())?) } else { None };
+        let request = self.request(&room, caller, order)?.keep_alive(by_server);
+        let guard = request.acquire().await?;
+        let lock_id = guard.owner().expose();
+        let granted = Granted { lock_id, fence: guard.fence(), ttl: guard.ttl() };
+        match ticket {
+            Some(ticket) => self.held.keep(room.place, guard, ticket),
+            None => drop(guard.detach()),
+        }
+        Ok(granted)
+    }
+
+    /// The library's request for this order.
+    pub(super) fn request(
+        &self,
+        room: &Room,
+        caller: &Caller,
+        order: &Order,
+    ) -> Result<LockRequest, Failure> {
+        let Place { key, .. } = &room.place;
+        let mut request = room.locks.lock(key).holder(&label(caller, &order.note));
+        if let Some(ttl) = order.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(longest) = order.max_hold {
+            request = request.max_hold(longest);
+        }
+        if let Some(lock_id) = &order.lock_id {
+            let owner = Owner::parse(lock_id).map_err(|error| {
+                Failure::invalid(error.to_string().replacen("owner", "lock_id", 1))
+            })?;
+            request = request.owner(owner);
+        }
+        if order.refuse_reentry {
+            request = request.reentry(Reentry::Refuse);
+        }
+        let wait = if order.immediate { Some(Duration::ZERO) } else { order.wait };
+        if wait != Some(Duration::ZERO) && room.locks.waiters(key) >= self.terms.waiters_per_key {
+            let max = self.terms.waiters_per_key;
+            let text = format!("{max} wait for this key already, which is the limit");
+            return Err(Failure::new(Code::LimitReached, text));
+        }
+        Ok(match wait {
+            Some(wait) => request.wait(wait),
+            None => request,
+        })
+    }
+
+    /// Prolongs a lock; says its fence and the ttl in use.
+    ///
+    /// # Errors
+    /// `NotFound`, `WrongOwner`, `Invalid`, or what the store says.
+    pub async fn renew(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        lock_id: &str,
+        ttl: Option<Duration>,
+    ) -> Result<Granted, Failure> {
+        let room = self.enter(caller, Verb::Acquire, place).await?;
+        let owner = owner(lock_id)?;
+        let ttl = match ttl {
+            Some(ttl) => ttl,
+            None => room.locks.lock(&room.place.key).effective_ttl()?,
+        };
+        let lease = room.locks.renew(&room.place.key, &owner, ttl).await?;
+        Ok(Granted { lock_id: lock_id.to_owned(), fence: lease.fence, ttl: lease.ttl })
+    }
+
+    /// Gives a lock back, whichever server keeps it.
+    ///
+    /// # Errors
+    /// `NotFound`, `WrongOwner`, `Invalid`, or what the store says.
+    pub async fn unlock(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        lock_id: &str,
+    ) -> Result<(), Failure> {
+        let room = self.enter(caller, Verb::Acquire, place).await?;
+        let owner = owner(lock_id)?;
+        match self.held.release(&room.place, lock_id).await {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) if error.kind() != ErrorKind::Lost => return Err(error.into()),
+            // Lost, or kept by another server or by the client: the store knows.
+            Some(Err(_)) | None => {}
+        }
+        Ok(room.locks.release(&room.place.key, &owner).await?)
+    }
+
+    /// Takes a lock from whoever holds it; says who that was.
+    ///
+    /// # Errors
+    /// `Invalid` without a reason, or what the store says.
+    pub async fn force_unlock(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        reason: &str,
+    ) -> Result<Option<LockState>, Failure> {
+        let room = self.enter(caller, Verb::Force, place).await?;
+        let evicted = room.locks.force_release(&room.place.key, reason).await?;
+        Ok(evicted.map(|status| LockState { status, waiters: 0 }))
+    }
+}
+
+fn owner(lock_id: &str) -> Result<Owner, Failure> {
+    Owner::parse(lock_id)
+        .map_err(|error| Failure::invalid(error.to_string().replacen("owner", "lock_id", 1)))
+}
+
+/// What people see of a client: its name, its address and its note.
+fn label(caller: &Caller, note: &str) -> String {
+    let name = &caller.identity.name;
+    let mut label = match caller.peer {
+        Some(peer) => format!("{name}@{peer}"),
+        None => name.to_string(),
+    };
+    if !note.is_empty() {
+        label = format!("{label} {note}");
+    }
+    label
+}

@@ -1,0 +1,175 @@
+//! The door that every request comes through: it finds out who calls.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::extract::{Extension, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tenure_api::Code;
+
+use crate::access::{Caller, Grants, Identity};
+use crate::failure::Failure;
+use crate::grpc::status_of;
+
+/// The header that Dapr's clients send their token in.
+const DAPR_TOKEN: &str = "dapr-api-token";
+
+/// A bearer token as the server knows it: never the token itself.
+#[derive(Clone)]
+pub struct Token {
+    /// Who has it.
+    pub name: String,
+    /// The SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// What it allows.
+    pub grants: Vec<Grants>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Token").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Who is let in.
+#[derive(Clone, Debug, Default)]
+pub struct Guests {
+    /// Whoever brings no token; `None` turns them away.
+    pub anonymous: Option<Identity>,
+    /// Whoever brings one of these.
+    pub tokens: Vec<Token>,
+}
+
+/// Knows who is let in. The list can be replaced while the server runs.
+#[derive(Debug)]
+pub struct Door(RwLock<Arc<Guests>>);
+
+impl Door {
+    /// A door for these guests.
+    #[must_use]
+    pub fn new(guests: Guests) -> Self {
+        Self(RwLock::new(Arc::new(guests)))
+    }
+
+    /// Lets these in from now on, and no others.
+    pub fn replace(&self, guests: Guests) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guests);
+    }
+
+    /// Who brings these headers.
+    ///
+    /// # Errors
+    /// `Unauthenticated`.
+    pub fn identify(&self, headers: &HeaderMap) -> Result<Identity, Failure> {
+        let guests = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let Some(token) = token_of(headers) else {
+            let missing = || Failure::new(Code::Unauthenticated, "a token is needed");
+            return guests.anonymous.clone().ok_or_else(missing);
+        };
+        let digest = Sha256::digest(token.as_bytes());
+        // All of them are compared, so that the time tells nothing.
+        let mut found = None;
+        for token in &guests.tokens {
+            if bool::from(digest.as_slice().ct_eq(&token.digest)) {
+                found = Some(token);
+            }
+        }
+        let Some(token) = found else {
+            return Err(Failure::new(Code::Unauthenticated, "the token is not known here"));
+        };
+        Ok(Identity { name: (&*token.name).into(), grants: token.grants.clone().into() })
+    }
+}
+
+fn token_of(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = bearer.and_then(|value| value.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let dapr = || headers.get(DAPR_TOKEN)?.to_str().ok();
+    bearer.map(|(_, token)| token.trim()).or_else(dapr).filter(|token| !token.is_empty())
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Lets a request in with its caller beside it, or turns it away in the words of its protocol.
+pub(crate) async fn enter(
+    State(door): State<Arc<Door>>,
+    peer: Option<Extension<Peer>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match door.identify(request.headers()) {
+        Ok(identity) => {
+            let peer = peer.map(|Extension(Peer(address))| address.ip());
+            request.extensions_mut().insert(Caller { identity, peer });
+            next.run(request).await
+        }
+        Err(failure) => turn_away(failure, request.headers()),
+    }
+}
+
+fn turn_away(failure: Failure, headers: &HeaderMap) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+        return status_of(failure).into_http::<axum::body::Body>();
+    }
+    failure.into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::access::Verb;
+
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(
+            http::HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )])
+    }
+
+    fn door() -> Door {
+        let grants = vec![Grants { namespace: "a".into(), verbs: vec![Verb::Read] }];
+        let digest = Sha256::digest("s3cret").into();
+        let token = Token { name: "reader".into(), digest, grants };
+        Door::new(Guests { anonymous: None, tokens: vec![token] })
+    }
+
+    #[test]
+    fn a_token_is_known_by_its_digest_in_either_header() {
+        for (name, value) in [
+            ("authorization", "Bearer s3cret"),
+            ("authorization", "bearer  s3cret"),
+            ("dapr-api-token", "s3cret"),
+        ] {
+            let identity = door().identify(&headers(name, value)).unwrap();
+            assert_eq!(&*identity.name, "reader");
+        }
+    }
+
+    #[test]
+    fn everyone_else_is_turned_away() {
+        for (name, value) in
+            [("authorization", "Bearer wrong"), ("authorization", "Basic s3cret"), ("x", "y")]
+        {
+            let failure = door().identify(&headers(name, value)).unwrap_err();
+            assert_eq!(failure.code, Code::Unauthenticated);
+            assert!(!failure.message.contains("wrong"));
+        }
+    }
+
+    #[test]
+    fn the_list_can_be_replaced() {
+        let door = door();
+        door.replace(Guests::default());
+        assert!(door.identify(&headers("authorization", "Bearer s3cret")).is_err());
+    }
+}

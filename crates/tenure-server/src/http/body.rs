@@ -1,0 +1,71 @@
+//! The body of a request: read up to a limit, and as JSON whatever its type says.
+
+use axum::body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use tenure_api::Code;
+
+use crate::failure::Failure;
+
+/// How large a body may be.
+pub(crate) const BYTES_MAX: usize = 64 * 1024;
+
+/// Reads a JSON body; an empty one is the default.
+pub(super) async fn json<T: DeserializeOwned + Default>(body: Body) -> Result<T, Failure> {
+    let bytes = read(body, BYTES_MAX).await?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(T::default());
+    }
+    // The text of the error names the field and the place, and never repeats a value.
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let what = told(&error);
+        Failure::invalid(format!("the body is wrong at line {line} column {column}: {what}"))
+    })
+}
+
+/// Reads a body up to a limit.
+pub(crate) async fn read(body: Body, max: usize) -> Result<bytes::Bytes, Failure> {
+    match Limited::new(body, max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Failure::new(Code::TooLarge, format!("the body must have at most {max} bytes")))
+        }
+        Err(_) => Err(Failure::invalid("the body could not be read to its end")),
+    }
+}
+
+/// What is wrong with a JSON text, without the values in it: one of them may be a secret.
+fn told(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
+    match error.classify() {
+        serde_json::error::Category::Data if text.starts_with("invalid") => {
+            let expected = text.rsplit_once("expected ").map_or("another", |(_, what)| what);
+            format!("expected {expected}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::json::UnlockBody;
+
+    #[tokio::test]
+    async fn a_wrong_body_is_told_without_its_values() {
+        let failure = json::<UnlockBody>(Body::from(r#"{"lock_id": 12345}"#)).await.unwrap_err();
+        assert!(failure.message.contains("expected a string"), "{}", failure.message);
+        assert!(!failure.message.contains("12345"), "{}", failure.message);
+        let failure = json::<UnlockBody>(Body::from(r#"{"lokid": "x"}"#)).await.unwrap_err();
+        assert!(failure.message.contains("unknown field"), "{}", failure.message);
+    }
+
+    #[tokio::test]
+    async fn a_body_has_a_limit() {
+        let failure = read(Body::from(vec![b' '; 65]), 64).await.unwrap_err();
+        assert_eq!(failure.code, Code::TooLarge);
+        assert!(failure.message.contains("64"));
+    }
+}

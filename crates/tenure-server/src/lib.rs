@@ -1,0 +1,31 @@
+//! tenure's server and sidecar: locks over HTTP, gRPC and Dapr's API, on any store.
+//!
+//! ```text
+//! accept ─▶ door ──────▶ decode ──────────▶ authorise · limit ─▶ call ──▶ encode
+//!           who calls    http/ grpc/ dapr/  api/                 Locks    failure.rs
+//! ```
+//!
+//! Every surface turns its request into a call of [`Api`], which is where rights and limits are
+//! checked: no surface can forget to.
+
+mod accept;
+mod access;
+pub mod api;
+pub mod config;
+mod door;
+mod failure;
+mod grpc;
+mod http;
+mod quota;
+mod rooms;
+mod run;
+mod server;
+mod time;
+
+pub use accept::Connections;
+pub use access::{Caller, Grants, Identity, Verb};
+pub use api::Api;
+pub use door::{Door, Guests, Token};
+pub use failure::Failure;
+pub use rooms::{NamedStore, Rooms};
+pub use run::Running;
