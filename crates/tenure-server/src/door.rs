@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq;
 use tenure_api::Code;
 
 use crate::access::{Caller, Grants, Identity};
+use crate::api::Api;
 use crate::failure::Failure;
 use crate::grpc::status_of;
 
@@ -38,10 +39,12 @@ impl std::fmt::Debug for Token {
 /// Who is let in.
 #[derive(Clone, Debug, Default)]
 pub struct Guests {
-    /// Whoever brings no token; `None` turns them away.
+    /// Whoever brings neither a token nor a certificate; `None` turns them away.
     pub anonymous: Option<Identity>,
-    /// Whoever brings one of these.
+    /// Whoever brings one of these tokens.
     pub tokens: Vec<Token>,
+    /// Whoever brings a certificate with one of these names.
+    pub certificates: Vec<Identity>,
 }
 
 /// Knows who is let in. The list can be replaced while the server runs.
@@ -60,20 +63,30 @@ impl Door {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guests);
     }
 
-    /// Who brings these headers.
+    /// Who brings these headers, and a certificate with these names.
     ///
     /// # Errors
     /// `Unauthenticated`.
-    pub fn identify(&self, headers: &HeaderMap) -> Result<Identity, Failure> {
+    pub fn identify(&self, headers: &HeaderMap, names: &[String]) -> Result<Identity, Failure> {
         let guests = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
-        let Some(token) = token_of(headers) else {
-            let missing = || Failure::new(Code::Unauthenticated, "a token is needed");
-            return guests.anonymous.clone().ok_or_else(missing);
-        };
+        if let Some(token) = token_of(headers) {
+            return guests.by_token(token);
+        }
+        let by_name =
+            guests.certificates.iter().find(|guest| names.iter().any(|n| **n == *guest.name));
+        let known = by_name.or(guests.anonymous.as_ref()).cloned();
+        known.ok_or_else(|| {
+            Failure::new(Code::Unauthenticated, "a token or a certificate is needed")
+        })
+    }
+}
+
+impl Guests {
+    fn by_token(&self, token: &str) -> Result<Identity, Failure> {
         let digest = Sha256::digest(token.as_bytes());
         // All of them are compared, so that the time tells nothing.
         let mut found = None;
-        for token in &guests.tokens {
+        for token in &self.tokens {
             if bool::from(digest.as_slice().ct_eq(&token.digest)) {
                 found = Some(token);
             }
@@ -93,24 +106,30 @@ fn token_of(headers: &HeaderMap) -> Option<&str> {
     bearer.map(|(_, token)| token.trim()).or_else(dapr).filter(|token| !token.is_empty())
 }
 
-/// Where a connection comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+/// Where a connection comes from, and the names in its certificate.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) names: Arc<[String]>,
+}
 
 /// Lets a request in with its caller beside it, or turns it away in the words of its protocol.
 pub(crate) async fn enter(
-    State(door): State<Arc<Door>>,
-    peer: Option<Extension<Peer>>,
+    State((door, api)): State<(Arc<Door>, Arc<Api>)>,
+    Extension(peer): Extension<Peer>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match door.identify(request.headers()) {
+    match door.identify(request.headers(), &peer.names) {
         Ok(identity) => {
-            let peer = peer.map(|Extension(Peer(address))| address.ip());
+            let peer = Some(peer.address.ip());
             request.extensions_mut().insert(Caller { identity, peer });
             next.run(request).await
         }
-        Err(failure) => turn_away(failure, request.headers()),
+        Err(failure) => {
+            api.turned_away(peer.address.ip(), &failure);
+            turn_away(failure, request.headers())
+        }
     }
 }
 
@@ -140,7 +159,8 @@ mod tests {
         let grants = vec![Grants { namespace: "a".into(), verbs: vec![Verb::Read] }];
         let digest = Sha256::digest("s3cret").into();
         let token = Token { name: "reader".into(), digest, grants };
-        Door::new(Guests { anonymous: None, tokens: vec![token] })
+        let certificate = Identity { name: "spiffe://x/a".into(), grants: [].into() };
+        Door::new(Guests { anonymous: None, tokens: vec![token], certificates: vec![certificate] })
     }
 
     #[test]
@@ -150,7 +170,7 @@ mod tests {
             ("authorization", "bearer  s3cret"),
             ("dapr-api-token", "s3cret"),
         ] {
-            let identity = door().identify(&headers(name, value)).unwrap();
+            let identity = door().identify(&headers(name, value), &[]).unwrap();
             assert_eq!(&*identity.name, "reader");
         }
     }
@@ -160,16 +180,24 @@ mod tests {
         for (name, value) in
             [("authorization", "Bearer wrong"), ("authorization", "Basic s3cret"), ("x", "y")]
         {
-            let failure = door().identify(&headers(name, value)).unwrap_err();
+            let failure = door().identify(&headers(name, value), &[]).unwrap_err();
             assert_eq!(failure.code, Code::Unauthenticated);
             assert!(!failure.message.contains("wrong"));
         }
     }
 
     #[test]
+    fn a_certificate_is_known_by_a_name_in_it() {
+        let none = HeaderMap::new();
+        let names = ["b.example".to_owned(), "spiffe://x/a".to_owned()];
+        assert_eq!(&*door().identify(&none, &names).unwrap().name, "spiffe://x/a");
+        assert!(door().identify(&none, &names[..1]).is_err());
+    }
+
+    #[test]
     fn the_list_can_be_replaced() {
         let door = door();
         door.replace(Guests::default());
-        assert!(door.identify(&headers("authorization", "Bearer s3cret")).is_err());
+        assert!(door.identify(&headers("authorization", "Bearer s3cret"), &[]).is_err());
     }
 }

@@ -11,16 +11,23 @@
 mod accept;
 mod access;
 pub mod api;
+mod app_health;
+mod audit;
 pub mod config;
 mod door;
 mod failure;
 mod grpc;
 mod http;
+mod idle;
+mod ledger;
+mod meter;
+mod metrics;
 mod quota;
 mod rooms;
 mod run;
 mod server;
 mod time;
+mod tls;
 
 pub use accept::Connections;
 pub use access::{Caller, Grants, Identity, Verb};

@@ -40,6 +40,11 @@ impl Quota {
         *count += 1;
         Ok(Ticket { client, counts: Arc::clone(&self.counts) })
     }
+
+    /// How many there are in all.
+    pub(crate) fn total(&self) -> usize {
+        self.counts.lock().values().sum()
+    }
 }
 
 /// One of those that are counted.

@@ -7,6 +7,7 @@ use tenure::{KeyPolicy, Locks, LocksBuilder, Namespace, Store};
 use tenure_api::Code;
 
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 
 /// How many namespaces a server keeps open.
 const NAMESPACES_MAX: usize = 4096;
@@ -28,18 +29,19 @@ pub struct Rooms {
     stores: BTreeMap<String, NamedStore>,
     default_store: String,
     settings: LocksBuilder,
+    metrics: Arc<Metrics>,
     open: Mutex<HashMap<(String, String), Locks>>,
 }
 
 impl Rooms {
     /// Locks on these stores, opened with these settings.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         stores: BTreeMap<String, NamedStore>,
         default_store: String,
         settings: LocksBuilder,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { stores, default_store, settings, open: Mutex::default() }
+        Self { stores, default_store, settings, metrics, open: Mutex::default() }
     }
 
     /// The store of that name, and the name; the default one for an empty name.
@@ -78,8 +80,14 @@ impl Rooms {
         let settings = self.settings.clone().namespace(namespace);
         let settings = settings.key_policy(named.key_policy.clone());
         let locks = settings.open_on(Arc::clone(&named.store)).await?;
+        let mut open = self.open();
         // Of two that opened it at once, both use the first: they share one line.
-        Ok(self.open().entry(place).or_insert(locks).clone())
+        if let Some(locks) = open.get(&place) {
+            return Ok(locks.clone());
+        }
+        self.metrics.follow(&locks);
+        open.insert(place, locks.clone());
+        Ok(locks)
     }
 
     /// All locks that are open, with their store and namespace.

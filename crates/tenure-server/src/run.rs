@@ -5,21 +5,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tenure::clock::{Clock, SystemClock, within};
-use tenure::{KeyPolicy, Locks, stores};
+use tenure::{KeyPolicy, Locks, Store, stores};
 use tenure_api::Code;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::accept::serve;
+use crate::accept::Port;
 use crate::access::Identity;
 use crate::api::Api;
-use crate::config::access_of;
-use crate::config::{Config, OnShutdown, STORE, StoreConfig};
+use crate::app_health::AppHealth;
+use crate::audit::Audit;
+use crate::config::{CertificateConfig, Config, OnShutdown, STORE, StoreConfig, access_of};
 use crate::door::{Door, Guests};
 use crate::failure::Failure;
+use crate::meter::MeterLayer;
+use crate::metrics::Metrics;
 use crate::rooms::{NamedStore, Rooms};
 use crate::server::router;
+use crate::tls::Encryption;
 
 /// A server that runs. Dropping it stops it at once; [`shutdown`](Self::shutdown) is the clean end.
 #[derive(Debug)]
@@ -31,6 +35,7 @@ pub struct Running {
     clock: Arc<dyn Clock>,
     end: watch::Sender<bool>,
     listeners: JoinSet<()>,
+    encryption: Option<Arc<Encryption>>,
 }
 
 impl Running {
@@ -42,11 +47,13 @@ impl Running {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let address = config.address()?;
         let door = Arc::new(Door::new(guests(&config)?));
-        let api = Arc::new(Api::new(
-            rooms(&config, &clock).await?,
-            config.limits.terms(),
-            Arc::clone(&clock),
-        ));
+        let metrics = Arc::new(Metrics::new());
+        let audit = config.audit.as_ref().map(Audit::open).transpose()?;
+        let rooms = rooms(&config, &clock, &metrics).await?;
+        let terms = config.limits.terms();
+        let api = Arc::new(Api::new(rooms, terms, Arc::clone(&clock), metrics, audit));
+        let app = config.app_health.as_ref().map(AppHealth::new).transpose()?;
+        let encryption = config.tls.as_ref().map(Encryption::read).transpose()?.map(Arc::new);
         let listener = bind(address).await?;
         let address = listener.local_addr().unwrap_or(address);
         let mut running = Self {
@@ -56,21 +63,27 @@ impl Running {
             clock,
             end: watch::Sender::new(false),
             listeners: JoinSet::new(),
+            encryption,
             config,
         };
         let router = router(&running.api, &running.door)?;
         running.listen(listener, router);
+        if let Some(app) = app {
+            let (api, clock) = (Arc::clone(&running.api), Arc::clone(&running.clock));
+            running.listeners.spawn(app.watch(api, clock, running.end.subscribe()));
+        }
         Ok(running)
     }
 
     fn listen(&mut self, listener: TcpListener, router: axum::Router) {
-        let mut end = self.end.subscribe();
-        let ended = async move {
-            let _ = end.wait_for(|end| *end).await;
+        let port = Port {
+            listener,
+            router,
+            encryption: self.encryption.clone(),
+            connections: self.config.limits.connections(),
+            clock: Arc::clone(&self.clock),
         };
-        let connections = self.config.limits.connections();
-        let clock = Arc::clone(&self.clock);
-        self.listeners.spawn(serve(listener, router, connections, clock, ended));
+        self.listeners.spawn(port.serve(self.end.subscribe()));
     }
 
     /// Where it listens.
@@ -85,12 +98,18 @@ impl Running {
         &self.api
     }
 
-    /// Takes over what may change while the server runs: who is let in.
+    /// Takes over what may change while the server runs: who is let in, and the certificates.
     ///
     /// # Errors
     /// `Invalid`; then everything stays as it was.
     pub fn reload(&self, config: &Config) -> Result<(), Failure> {
-        self.door.replace(guests(config)?);
+        let guests = guests(config)?;
+        match (&self.encryption, &config.tls) {
+            (Some(encryption), Some(tls)) => encryption.reload(tls)?,
+            (None, None) => {}
+            _ => return Err(Failure::invalid("tls cannot be switched while the server runs")),
+        }
+        self.door.replace(guests);
         Ok(())
     }
 
@@ -133,13 +152,23 @@ fn guests(config: &Config) -> Result<Guests, Failure> {
         None if config.has_guests() => None,
         None => Some(Identity::unrestricted("anonymous")),
     };
-    Ok(Guests { anonymous, tokens })
+    let certificate = |config: &CertificateConfig| {
+        let grants = access_of(&config.grants)?.into();
+        Ok(Identity { name: (&*config.name).into(), grants })
+    };
+    let certificates =
+        config.certificates.iter().map(certificate).collect::<Result<_, Failure>>()?;
+    Ok(Guests { anonymous, tokens, certificates })
 }
 
-async fn rooms(config: &Config, clock: &Arc<dyn Clock>) -> Result<Rooms, Failure> {
+async fn rooms(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    metrics: &Arc<Metrics>,
+) -> Result<Rooms, Failure> {
     let mut opened = BTreeMap::new();
     for (name, store) in &config.stores {
-        opened.insert(name.clone(), open(name, store, clock).await?);
+        opened.insert(name.clone(), open(name, store, clock, metrics).await?);
     }
     let default_store = match (&config.default_store, opened.len()) {
         (Some(name), _) if opened.contains_key(name) => name.clone(),
@@ -159,13 +188,19 @@ async fn rooms(config: &Config, clock: &Arc<dyn Clock>) -> Result<Rooms, Failure
     };
     let limits = &config.limits;
     let settings = Locks::builder().limits(limits.limits()).default_ttl(limits.ttl_default.0);
-    Ok(Rooms::new(opened, default_store, settings))
+    let rooms = Rooms::new(opened, default_store, settings, Arc::clone(metrics));
+    // What is wrong with the limits or with a store shows at the start.
+    for name in config.stores.keys() {
+        rooms.locks(name, "default").await?;
+    }
+    Ok(rooms)
 }
 
 async fn open(
     name: &str,
     config: &StoreConfig,
     clock: &Arc<dyn Clock>,
+    metrics: &Arc<Metrics>,
 ) -> Result<NamedStore, Failure> {
     let named = |error: tenure::Error| {
         let text = format!("store {name:?}: {}", tenure::error::Chain(&error));
@@ -186,6 +221,8 @@ async fn open(
         (None, false) => KeyPolicy::plain(),
     };
     let store = stores::open(&config.url.0, Arc::clone(clock)).await.map_err(named)?;
+    let meter = MeterLayer::new(store, name, Arc::clone(metrics), Arc::clone(clock));
+    let store: Arc<dyn Store> = Arc::new(meter);
     let dapr_prefix = config.key_prefix.clone().unwrap_or_default();
     Ok(NamedStore { store, key_policy, dapr_prefix })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use http::StatusCode;
@@ -21,8 +22,11 @@ use crate::{grpc, http as rest};
 pub(crate) fn router(api: &Arc<Api>, door: &Arc<Door>) -> Result<Router, Failure> {
     let guarded = rest::routes(Arc::clone(api))
         .merge(services(api)?)
-        .layer(from_fn_with_state(Arc::clone(door), enter));
-    let open = Router::new().route("/healthz", get(async || StatusCode::NO_CONTENT));
+        .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
+    let open = Router::new()
+        .route("/healthz", get(async || StatusCode::NO_CONTENT))
+        .route("/readyz", get(ready))
+        .with_state(Arc::clone(api));
     Ok(open
         .merge(guarded)
         .fallback(async || Failure::new(Code::NoSuchPlace, "there is nothing at this path"))
@@ -42,4 +46,8 @@ fn services(api: &Arc<Api>) -> Result<Router, Failure> {
         .add_service(reflection)
         .add_service(health);
     Ok(routes.prepare().into_axum_router().reset_fallback())
+}
+
+async fn ready(State(api): State<Arc<Api>>) -> Result<StatusCode, Failure> {
+    api.ready().await.map(|()| StatusCode::NO_CONTENT)
 }

@@ -79,7 +79,7 @@ pub use key_policy::KeyPolicy;
 pub use lease::{Lease, Status};
 pub use locks::{
     Backoff, Event, EventKind, Excess, Guard, Limits, LockRequest, LockedFn, Locks, LocksBuilder,
-    LostReason, Waiting,
+    LostReason, QueueLengths, Waiting,
 };
 pub use owner::Owner;
 pub use store::Store;

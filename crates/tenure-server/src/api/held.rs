@@ -1,6 +1,7 @@
 //! The locks that this server keeps for clients between their calls.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use subtle::ConstantTimeEq;
@@ -12,7 +13,11 @@ use crate::quota::Ticket;
 
 /// Every lock has a task that waits for its loss or its end.
 #[derive(Debug, Default)]
-pub(super) struct Held(Mutex<HashMap<Place, Entry>>);
+pub(super) struct Held {
+    entries: Mutex<HashMap<Place, Entry>>,
+    /// The application is unwell: locks are left to end.
+    leaves: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -31,6 +36,10 @@ enum End {
 impl Held {
     /// Keeps a lock until it is lost or ended.
     pub(super) fn keep(self: &Arc<Self>, place: Place, guard: Guard, ticket: Ticket) {
+        if !self.renews() {
+            drop(guard.detach());
+            return;
+        }
         let (end, ended) = oneshot::channel();
         let fence = guard.fence();
         let entry = Entry { fence, owner: guard.owner().clone(), end };
@@ -74,7 +83,18 @@ impl Held {
         futures_util::future::join_all(entries.into_iter().map(Entry::release)).await;
     }
 
+    /// Whether locks are renewed.
+    pub(super) fn renews(&self) -> bool {
+        !self.leaves.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn go_on_renewing(&self) {
+        self.leaves.store(false, Ordering::Relaxed);
+    }
+
+    /// Stops renewing, also what comes later.
     pub(super) fn leave_all(&self) {
+        self.leaves.store(true, Ordering::Relaxed);
         for (_, entry) in self.entries().drain() {
             let _ = entry.end.send(End::Leave);
         }
@@ -92,7 +112,7 @@ impl Held {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
 use tenure::clock::Clock;
-use tenure::{Guard, LostReason, Waiting};
+use tenure::{Fence, Guard, LostReason, Waiting};
 use tenure_api::Code;
 use tokio::sync::watch;
 
-use super::{Api, Granted, Order};
+use super::{Api, Granted, Order, Place};
 use crate::access::{Caller, Verb};
+use crate::audit::Deed;
 use crate::failure::Failure;
+use crate::ledger::Ledger;
 use crate::quota::Ticket;
 
 /// What a stream tells. Its last word is an error, unless its reader went first.
@@ -34,12 +36,28 @@ struct State {
     closing: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
     ping: std::time::Duration,
+    book: Book,
     _ticket: Ticket,
+}
+
+/// Writes down what becomes of the lock.
+struct Book {
+    ledger: Arc<Ledger>,
+    caller: Caller,
+    place: Place,
+    fence: Option<Fence>,
+}
+
+impl Book {
+    fn write(&self, call: &'static str, code: Option<Code>) {
+        let deed = Deed { call, place: &self.place, fence: self.fence, reason: None, code };
+        self.ledger.record(&self.caller, &deed);
+    }
 }
 
 enum Phase {
     Asking(Pin<Box<dyn Future<Output = tenure::Result<Guard>> + Send>>),
-    Held(Guard),
+    Held(Box<Guard>),
     Over,
 }
 
@@ -51,6 +69,14 @@ impl Api {
     /// What is known before the first wait: `Forbidden`, `LimitReached`, `Invalid`. All else comes
     /// by the stream.
     pub async fn hold(&self, caller: &Caller, order: &Order) -> Result<Holding, Failure> {
+        let outcome = self.try_hold(caller, order).await;
+        if let Err(failure) = &outcome {
+            self.metrics.count("hold", Some(failure.code));
+        }
+        outcome
+    }
+
+    async fn try_hold(&self, caller: &Caller, order: &Order) -> Result<Holding, Failure> {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
         let ticket = self.streams.take(caller.client())?;
         let (show, seen) = watch::channel(None);
@@ -65,6 +91,12 @@ impl Api {
             closing: self.closing.subscribe(),
             clock: Arc::clone(&self.clock),
             ping: self.terms.ping,
+            book: Book {
+                ledger: Arc::clone(&self.ledger),
+                caller: caller.clone(),
+                place: room.place,
+                fence: None,
+            },
             _ticket: ticket,
         };
         Ok(Box::pin(stream::unfold(state, |mut state| async move {
@@ -77,7 +109,7 @@ impl Api {
 /// What comes next.
 enum Turn {
     Closing,
-    Answered(tenure::Result<Guard>),
+    Answered(tenure::Result<Box<Guard>>),
     Seen,
     Lost(LostReason),
     Quiet,
@@ -106,7 +138,7 @@ impl State {
             Phase::Asking(acquire) => tokio::select! {
                 biased;
                 _ = closing => Turn::Closing,
-                outcome = acquire => Turn::Answered(outcome),
+                outcome = acquire => Turn::Answered(outcome.map(Box::new)),
                 Ok(()) = self.seen.changed() => Turn::Seen,
                 () = quiet => Turn::Quiet,
             },
@@ -119,23 +151,28 @@ impl State {
         })
     }
 
-    fn answered(&mut self, outcome: tenure::Result<Guard>) -> Result<HoldEvent, Failure> {
+    fn answered(&mut self, outcome: tenure::Result<Box<Guard>>) -> Result<HoldEvent, Failure> {
         match outcome {
             Ok(guard) => {
                 let lock_id = guard.owner().expose();
                 let granted = Granted { lock_id, fence: guard.fence(), ttl: guard.ttl() };
+                self.book.fence = Some(granted.fence);
+                self.book.write("hold", None);
                 self.phase = Phase::Held(guard);
                 Ok(HoldEvent::Acquired(granted))
             }
             Err(error) => {
                 self.phase = Phase::Over;
-                Err(error.into())
+                let failure = Failure::from(error);
+                self.book.write("hold", Some(failure.code));
+                Err(failure)
             }
         }
     }
 
     fn lost(&mut self, reason: LostReason) -> Result<HoldEvent, Failure> {
         self.phase = Phase::Over;
+        self.book.write("hold_end", Some(Code::Lost));
         Err(Failure::new(Code::Lost, format!("the lock is lost: {reason}")))
     }
 
@@ -145,6 +182,15 @@ impl State {
         {
             tracing::debug!(%error, "a lock could not be given back before the end");
         }
+        self.book.write("hold_end", Some(Code::ShuttingDown));
         Err(Failure::new(Code::ShuttingDown, "the server is going down; the lock is given back"))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if matches!(self.phase, Phase::Held(_)) {
+            self.book.write("hold_end", None);
+        }
     }
 }

@@ -8,6 +8,7 @@ use tenure_api::Code;
 
 use super::{Api, LockState, Place, Room};
 use crate::access::{Caller, Verb};
+use crate::audit::Deed;
 use crate::failure::Failure;
 
 /// Who keeps a lock alive after the call that took it.
@@ -64,6 +65,11 @@ impl Api {
     /// # Errors
     /// `Held`, `TimedOut`, `LimitReached`, `Invalid`, or what the store says.
     pub async fn lock(&self, caller: &Caller, order: &Order) -> Result<Granted, Failure> {
+        let outcome = self.try_lock(caller, order).await;
+        self.record(caller, "lock", &order.place, |granted| Some(granted.fence), outcome)
+    }
+
+    async fn try_lock(&self, caller: &Caller, order: &Order) -> Result<Granted, Failure> {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
         let by_server = order.renewal == Renewal::Server;
         let ticket = if by_server { Some(self.locks.take(caller.client())?) } else { None };
@@ -125,6 +131,17 @@ impl Api {
         lock_id: &str,
         ttl: Option<Duration>,
     ) -> Result<Granted, Failure> {
+        let outcome = self.try_renew(caller, place, lock_id, ttl).await;
+        self.record(caller, "renew", place, |granted| Some(granted.fence), outcome)
+    }
+
+    async fn try_renew(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        lock_id: &str,
+        ttl: Option<Duration>,
+    ) -> Result<Granted, Failure> {
         let room = self.enter(caller, Verb::Acquire, place).await?;
         let owner = owner(lock_id)?;
         let ttl = match ttl {
@@ -140,6 +157,16 @@ impl Api {
     /// # Errors
     /// `NotFound`, `WrongOwner`, `Invalid`, or what the store says.
     pub async fn unlock(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        lock_id: &str,
+    ) -> Result<(), Failure> {
+        let outcome = self.try_unlock(caller, place, lock_id).await;
+        self.record(caller, "unlock", place, |()| None, outcome)
+    }
+
+    async fn try_unlock(
         &self,
         caller: &Caller,
         place: &Place,
@@ -166,7 +193,27 @@ impl Api {
         place: &Place,
         reason: &str,
     ) -> Result<Option<LockState>, Failure> {
+        let outcome = self.try_force_unlock(caller, place, reason).await;
+        let (fence, code) = match &outcome {
+            Ok(evicted) => (evicted.as_ref().map(|state| state.status.fence), None),
+            Err(failure) => (None, Some(failure.code)),
+        };
+        let deed = Deed { call: "force_unlock", place, fence, reason: Some(reason), code };
+        self.ledger.record(caller, &deed);
+        outcome
+    }
+
+    async fn try_force_unlock(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        reason: &str,
+    ) -> Result<Option<LockState>, Failure> {
         let room = self.enter(caller, Verb::Force, place).await?;
+        let (place, reason_told) = (&room.place, Some(reason));
+        let call = "force_unlock_asked";
+        let deed = Deed { call, place, fence: None, reason: reason_told, code: None };
+        self.ledger.announce(caller, &deed)?;
         let evicted = room.locks.force_release(&room.place.key, reason).await?;
         Ok(evicted.map(|status| LockState { status, waiters: 0 }))
     }

@@ -6,22 +6,30 @@ mod hold;
 mod lock;
 mod read;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::clock::Clock;
-use tenure::{KEY_BYTES_MAX, Key, Locks};
+use tenure::clock::{Clock, within};
+use tenure::{Fence, KEY_BYTES_MAX, Key, Locks};
+use tenure_api::Code;
 use tokio::sync::watch;
 
 pub use hold::{HoldEvent, Holding};
 pub use lock::{Granted, Order, Renewal};
 pub use read::{LockState, PageOf, StoreState};
 
-use crate::access::{Caller, Verb};
+use crate::access::{Caller, Identity, Verb};
+use crate::audit::{Audit, Deed};
 use crate::failure::Failure;
+use crate::ledger::Ledger;
+use crate::metrics::{Metrics, Standing};
 use crate::quota::Quota;
 use crate::rooms::Rooms;
 use held::Held;
+
+/// How long a store may take to show that it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(2);
 
 /// Which lock is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -68,6 +76,8 @@ pub struct Api {
     locks: Quota,
     streams: Quota,
     closing: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
+    ledger: Arc<Ledger>,
 }
 
 /// The locks that a call is about, and the checked key.
@@ -78,10 +88,17 @@ struct Room {
 
 impl Api {
     /// The calls on these stores.
-    #[must_use]
-    pub fn new(rooms: Rooms, terms: Terms, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        rooms: Rooms,
+        terms: Terms,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        audit: Option<Audit>,
+    ) -> Self {
         Self {
             rooms,
+            ledger: Arc::new(Ledger::new(audit, Arc::clone(&metrics), Arc::clone(&clock))),
+            metrics,
             clock,
             held: Arc::default(),
             locks: Quota::new("locks", terms.locks_per_client),
@@ -110,6 +127,83 @@ impl Api {
     /// Stops renewing every lock that this server keeps for a client: each ends with its ttl.
     pub fn leave_kept(&self) {
         self.held.leave_all();
+    }
+
+    /// Whether this server renews the locks that it keeps: not while its application is unwell.
+    #[must_use]
+    pub fn renews(&self) -> bool {
+        self.held.renews()
+    }
+
+    /// Renews again what it keeps from now on.
+    pub fn go_on_renewing(&self) {
+        self.held.go_on_renewing();
+    }
+
+    /// The metrics, in Prometheus' text form.
+    ///
+    /// # Errors
+    /// `Forbidden`.
+    pub fn metrics(&self, caller: &Caller) -> Result<String, Failure> {
+        caller.must(Verb::Admin, "*")?;
+        let mut standing = Standing {
+            kept: self.held.len(),
+            streams: self.streams.total(),
+            ..Standing::default()
+        };
+        for (_, _, locks) in self.rooms.opened() {
+            let queue = locks.queue();
+            standing.lines += queue.lines;
+            standing.waiters += queue.waiters;
+            standing.longest = standing.longest.max(queue.longest);
+        }
+        let failed = |_| Failure::new(Code::Internal, "the metrics cannot be written");
+        self.metrics.text(standing).map_err(failed)
+    }
+
+    /// Whether every store answers.
+    ///
+    /// # Errors
+    /// What the first store that does not answer says.
+    pub async fn ready(&self) -> Result<(), Failure> {
+        let probe = Key::new("tenure-readyz")?;
+        for (name, named, _) in self.rooms.stores() {
+            let look = within(&*self.clock, READY_WITHIN, named.store.inspect(&probe)).await;
+            let unready =
+                |why: String| Failure::new(Code::Unavailable, format!("store {name:?}: {why}"));
+            match look {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(unready(error.to_string())),
+                Err(_) => return Err(unready(format!("no answer within {READY_WITHIN:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down that someone was not let in.
+    pub(crate) fn turned_away(&self, peer: IpAddr, failure: &Failure) {
+        let identity = Identity { name: "nobody".into(), grants: [].into() };
+        let caller = Caller { identity, peer: Some(peer) };
+        let (place, code) = (&Place::default(), Some(failure.code));
+        let deed = Deed { call: "enter", place, fence: None, reason: None, code };
+        self.ledger.record(&caller, &deed);
+    }
+
+    /// Writes down how a call ended.
+    fn record<T>(
+        &self,
+        caller: &Caller,
+        call: &'static str,
+        place: &Place,
+        fence: impl FnOnce(&T) -> Option<Fence>,
+        outcome: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (fence, code) = match &outcome {
+            Ok(value) => (fence(value), None),
+            Err(failure) => (None, Some(failure.code)),
+        };
+        self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
+        outcome
     }
 
     /// How many locks this server keeps for clients.

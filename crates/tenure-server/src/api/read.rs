@@ -54,6 +54,11 @@ impl Api {
     /// # Errors
     /// `NotFound` when nobody does, or what the store says.
     pub async fn get(&self, caller: &Caller, place: &Place) -> Result<LockState, Failure> {
+        let outcome = self.try_get(caller, place).await;
+        self.record(caller, "get", place, |state| Some(state.status.fence), outcome)
+    }
+
+    async fn try_get(&self, caller: &Caller, place: &Place) -> Result<LockState, Failure> {
         let room = self.enter(caller, Verb::Read, place).await?;
         let status = room.locks.status(&room.place.key).await?;
         let status = status.ok_or_else(|| {
@@ -67,6 +72,17 @@ impl Api {
     /// # Errors
     /// `Invalid` for a bad page size or cursor, or what the store says.
     pub async fn list(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        size: Option<usize>,
+        after: Option<&str>,
+    ) -> Result<PageOf, Failure> {
+        let outcome = self.try_list(caller, place, size, after).await;
+        self.record(caller, "list", place, |_| None, outcome)
+    }
+
+    async fn try_list(
         &self,
         caller: &Caller,
         place: &Place,

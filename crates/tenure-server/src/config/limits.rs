@@ -57,7 +57,7 @@ impl Default for LimitsConfig {
             locks_per_client: 10_000,
             streams_per_client: 10_000,
             connections: 10_000,
-            connections_per_address: 1000,
+            connections_per_address: 5000,
             streams_per_connection: 20_000,
             header_timeout: Span::from_secs(10),
             handshake_timeout: Span::from_secs(10),
@@ -98,10 +98,13 @@ impl LimitsConfig {
     pub fn connections(&self) -> Connections {
         Connections {
             max: self.connections,
+            per_address: self.connections_per_address,
             header_timeout: self.header_timeout.0,
+            handshake_timeout: self.handshake_timeout.0,
+            idle_timeout: self.idle_timeout.0,
+            gone_after: self.ping.0 * 2,
             streams: self.streams_per_connection,
             farewell: self.shutdown.0,
-            ..Connections::default()
         }
     }
 }

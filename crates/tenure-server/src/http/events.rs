@@ -40,5 +40,8 @@ pub(super) async fn watch(
         let data = serde_json::to_string(&body).unwrap_or_default();
         Ok(SseEvent::default().event(body.kind).data(data))
     });
+    // Said at once, so that a client knows from when on it is told.
+    let begun = Ok(SseEvent::default().comment("watching"));
+    let told = futures_util::stream::iter([begun]).chain(told);
     Ok(Sse::new(told).keep_alive(KeepAlive::default()))
 }

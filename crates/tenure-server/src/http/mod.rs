@@ -9,6 +9,7 @@
 //! | `GET /v1/locks` | who holds what |
 //! | `GET /v1/events` | what happens, as server-sent events |
 //! | `GET /v1/stores` | the stores |
+//! | `GET /metrics` | numbers for Prometheus |
 
 mod answer;
 mod body;
@@ -21,9 +22,14 @@ mod path;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Extension, State};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use http::header;
 
+use crate::access::Caller;
 use crate::api::Api;
+use crate::failure::Failure;
 
 /// The routes of tenure's own API.
 pub(crate) fn routes(api: Arc<Api>) -> Router {
@@ -35,5 +41,15 @@ pub(crate) fn routes(api: Arc<Api>) -> Router {
         )
         .route("/v1/events", get(events::watch))
         .route("/v1/stores", get(locks::stores))
+        .route("/metrics", get(metrics))
         .with_state(api)
+}
+
+async fn metrics(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Failure> {
+    let text = api.metrics(&caller)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -44,6 +44,7 @@ use cleanup::Cleanup;
 use context::Context;
 use keeper::Keeper;
 use queue::Queue;
+pub use queue::QueueLengths;
 use stays::Stays;
 
 const PAGE: usize = 256;
@@ -232,6 +233,12 @@ impl Locks {
     #[must_use]
     pub fn waiters(&self, key: &str) -> usize {
         self.0.queue.len(key)
+    }
+
+    /// How many of this process wait, in how many lines.
+    #[must_use]
+    pub fn queue(&self) -> QueueLengths {
+        self.0.queue.lengths()
     }
 
     /// Returns when everything that was dropped, cancelled or left in doubt has been given back,

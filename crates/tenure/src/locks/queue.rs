@@ -13,6 +13,17 @@ type Lines = HashMap<Key, Line>;
 #[derive(Debug, Default)]
 pub(crate) struct Queue(Mutex<Lines>);
 
+/// How many wait in one process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueLengths {
+    /// Keys that someone waits for or is about to ask for.
+    pub lines: usize,
+    /// All who do.
+    pub waiters: usize,
+    /// The most for one key.
+    pub longest: usize,
+}
+
 #[derive(Debug, Default)]
 struct Line {
     next_ticket: u64,
@@ -48,6 +59,16 @@ impl Queue {
     /// How many stand in line for the key.
     pub(crate) fn len(&self, key: &str) -> usize {
         self.lines().get(key).map_or(0, |line| line.places.len())
+    }
+
+    pub(crate) fn lengths(&self) -> QueueLengths {
+        let lines = self.lines();
+        let lengths = lines.values().map(|line| line.places.len());
+        QueueLengths {
+            lines: lines.len(),
+            waiters: lengths.clone().sum(),
+            longest: lengths.max().unwrap_or(0),
+        }
     }
 
     fn lines(&self) -> MutexGuard<'_, Lines> {
