@@ -7,6 +7,7 @@
 //! | [`Code`] | the one table of errors: code, HTTP, gRPC, exit code, retry |
 //! | [`duration`] | durations as people write them |
 //! | [`time`] | durations and timestamps as protocol buffers have them |
+//! | [`OPENAPI`] | the HTTP API as an OpenAPI document |
 //! | [`DESCRIPTORS`] | the descriptors of all of it, for reflection |
 //!
 //! The modules of messages are made from `proto/` by `tests/generated.rs`, which fails when they
@@ -31,6 +32,9 @@ pub mod tenure_v1;
 #[rustfmt::skip]
 #[path = "generated/dapr.proto.runtime.v1.rs"]
 pub mod dapr_v1;
+
+/// The HTTP API as an OpenAPI document.
+pub const OPENAPI: &str = include_str!("../openapi/tenure.json");
 
 /// A `FileDescriptorSet` of every file under `proto/`, with what they import.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use tenure_server::config::{LogConfig, LogFormat};
-use tracing_subscriber::EnvFilter;
+use tenure_server::config::{Config, LogFormat};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -19,25 +21,44 @@ pub(crate) fn start(verbose: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let filter = filter(asked.unwrap_or_else(|| USUAL.into()))?;
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(has_colours())
-        .with_env_filter(filter)
-        .init();
+    fmt().with_writer(std::io::stderr).with_ansi(has_colours()).with_env_filter(filter).init();
     Ok(())
 }
 
-/// Logs to stderr what `TENURE_LOG` or the configuration says; without either, what matters.
-pub(crate) fn serve(config: &LogConfig) -> Result<(), Failure> {
+/// What a server tells about itself, until this is dropped.
+pub(crate) struct Telling {
+    #[cfg(feature = "otel")]
+    _exporter: Option<tenure_server::Exporter>,
+}
+
+/// Logs to stderr what `TENURE_LOG` or the configuration says; without either, what matters. Sends
+/// spans where the configuration says so.
+pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
     let asked = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
-    let configured = config.level.clone().map_or_else(|| "info".into(), OsString::from);
+    let configured = config.log.level.clone().map_or_else(|| "info".into(), OsString::from);
     let filter = filter(asked.unwrap_or(configured))?;
-    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
-    match config.format {
-        LogFormat::Text => log.with_ansi(has_colours()).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+    let text = fmt::layer().with_writer(std::io::stderr);
+    let log = match config.log.format {
+        LogFormat::Text => text.with_ansi(has_colours()).with_filter(filter).boxed(),
+        LogFormat::Json => text.json().flatten_event(true).with_filter(filter).boxed(),
+    };
+    let subscriber = tracing_subscriber::registry().with(log);
+    #[cfg(feature = "otel")]
+    {
+        let wrong = |failure: tenure_server::Failure| Failure::new(Exit::Usage, failure.message);
+        let spans = config.trace.as_ref().map(tenure_server::export).transpose().map_err(wrong)?;
+        let (spans, _exporter) = spans.unzip();
+        subscriber.with(spans).init();
+        Ok(Telling { _exporter })
     }
-    Ok(())
+    #[cfg(not(feature = "otel"))]
+    {
+        if config.trace.is_some() {
+            return Err(Failure::new(Exit::Usage, "this tenure was built without tracing"));
+        }
+        subscriber.init();
+        Ok(Telling {})
+    }
 }
 
 fn has_colours() -> bool {

@@ -12,7 +12,7 @@ use crate::{log, say, store_url};
 /// Serves until it is told to end.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let config = configuration(args)?;
-    log::serve(&config.log)?;
+    let _telling = log::serve(&config)?;
     let mut signals = Signals::listen()?;
     let running = Running::start(config).await.map_err(|failure| refused(&failure))?;
     if args.check {

@@ -28,6 +28,7 @@ mod run;
 mod server;
 mod time;
 mod tls;
+mod trace;
 
 pub use accept::Connections;
 pub use access::{Caller, Grants, Identity, Verb};
@@ -36,3 +37,5 @@ pub use door::{Door, Guests, Token};
 pub use failure::Failure;
 pub use rooms::{NamedStore, Rooms};
 pub use run::Running;
+#[cfg(feature = "otel")]
+pub use trace::export::{Exporter, export};

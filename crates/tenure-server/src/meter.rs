@@ -8,9 +8,11 @@ use tenure::clock::Clock;
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
 use tenure::{Key, Lease, Result, Status, Store};
+use tracing::Instrument;
 
 use crate::failure::code_of;
 use crate::metrics::{Metrics, Operation};
+use crate::trace::TARGET;
 
 /// A store around a store that tells the metrics about every call.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ impl MeterLayer {
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let begun = self.clock.now();
-        let outcome = call.await;
+        let span = tracing::debug_span!(target: TARGET, "store", store = %self.name, operation);
+        let outcome = call.instrument(span).await;
         let took = self.clock.now().since(begun).as_secs_f64();
         let result = outcome.as_ref().map_or_else(|error| code_of(error.kind()).name(), |_| "done");
         let label = Operation { store: Arc::clone(&self.name), operation, result };

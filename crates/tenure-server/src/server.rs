@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::middleware::from_fn_with_state;
-use axum::routing::get;
-use http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tenure_api::{Code, DESCRIPTORS};
 use tonic::service::Routes;
 
 use crate::api::Api;
 use crate::door::{Door, enter};
 use crate::failure::Failure;
+use crate::trace::traced;
 use crate::{grpc, http as rest};
 
 /// Everything that the main port serves: HTTP and gRPC together.
@@ -23,12 +21,9 @@ pub(crate) fn router(api: &Arc<Api>, door: &Arc<Door>) -> Result<Router, Failure
     let guarded = rest::routes(Arc::clone(api))
         .merge(services(api)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
-    let open = Router::new()
-        .route("/healthz", get(async || StatusCode::NO_CONTENT))
-        .route("/readyz", get(ready))
-        .with_state(Arc::clone(api));
+    let open = rest::open_routes(Arc::clone(api));
     Ok(open
-        .merge(guarded)
+        .merge(guarded.layer(from_fn(traced)))
         .fallback(async || Failure::new(Code::NoSuchPlace, "there is nothing at this path"))
         .method_not_allowed_fallback(async || {
             Failure::new(Code::NoSuchMethod, "this path does not take this method")
@@ -46,8 +41,4 @@ fn services(api: &Arc<Api>) -> Result<Router, Failure> {
         .add_service(reflection)
         .add_service(health);
     Ok(routes.prepare().into_axum_router().reset_fallback())
-}
-
-async fn ready(State(api): State<Arc<Api>>) -> Result<StatusCode, Failure> {
-    api.ready().await.map(|()| StatusCode::NO_CONTENT)
 }

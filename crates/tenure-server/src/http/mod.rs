@@ -9,7 +9,9 @@
 //! | `GET /v1/locks` | who holds what |
 //! | `GET /v1/events` | what happens, as server-sent events |
 //! | `GET /v1/stores` | the stores |
+//! | `GET /v1/openapi.json` | this, as an OpenAPI document |
 //! | `GET /metrics` | numbers for Prometheus |
+//! | `GET /healthz`, `GET /readyz` | whether the server runs, and its stores answer |
 
 mod answer;
 mod body;
@@ -25,11 +27,29 @@ use axum::Router;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header;
+use http::{StatusCode, header};
+use tenure_api::OPENAPI;
 
 use crate::access::Caller;
 use crate::api::Api;
 use crate::failure::Failure;
+
+/// The routes that anyone may ask for.
+pub(crate) fn open_routes(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/healthz", get(async || StatusCode::NO_CONTENT))
+        .route("/readyz", get(ready))
+        .route("/v1/openapi.json", get(openapi))
+        .with_state(api)
+}
+
+async fn ready(State(api): State<Arc<Api>>) -> Result<StatusCode, Failure> {
+    api.ready().await.map(|()| StatusCode::NO_CONTENT)
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
+}
 
 /// The routes of tenure's own API.
 pub(crate) fn routes(api: Arc<Api>) -> Router {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod curl;
+mod document;
 mod locks;
 mod refusals;
 mod streams;
