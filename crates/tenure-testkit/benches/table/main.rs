@@ -22,6 +22,7 @@ mod role;
 mod rule_alone;
 mod sample;
 mod served;
+mod server;
 mod waiters;
 
 use anyhow::{Context, Result};
@@ -51,6 +52,11 @@ const SECTIONS: &[Section] = &[
     ("nats", |table| served::measure(table, "nats")),
     ("etcd", |table| served::measure(table, "etcd")),
     ("object", |table| served::measure(table, "object/seaweedfs")),
+    ("server: grants", server::measure_grants),
+    ("server: p99", server::measure_latency),
+    ("server: memory", server::measure_held),
+    ("server: waiters", server::measure_waiters),
+    ("server: start", server::measure_start),
 ];
 
 fn main() -> Result<()> {

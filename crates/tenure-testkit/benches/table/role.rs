@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{batching, file_load, footprint, growth, handoff, kept};
+use crate::{batching, file_load, footprint, growth, handoff, kept, server};
 
 const VARIABLE: &str = "TENURE_BENCH_ROLE";
 
@@ -19,6 +19,7 @@ const PARTS: &[(&str, Part)] = &[
     ("hold leases", footprint::play),
     ("grow", growth::play),
     ("keep alive", kept::play),
+    ("serve", server::play),
 ];
 
 /// Plays the part that the environment names, and then ends the process; otherwise returns.

@@ -1,0 +1,92 @@
+//! tenure's server on the embedded store, in a process of its own.
+
+mod grants;
+mod latency;
+mod rest;
+mod start;
+mod streams;
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
+use tenure_server::Running;
+use tenure_server::config::Config;
+use tonic::transport::{Channel, Endpoint};
+
+pub(crate) use grants::measure as measure_grants;
+pub(crate) use latency::measure as measure_latency;
+pub(crate) use start::measure as measure_start;
+pub(crate) use streams::{measure_held, measure_waiters};
+
+use crate::machine::resident;
+use crate::role::{Helper, argument, say};
+use crate::sample::on_all_cores;
+
+/// How many connections, or callers on a few of them, each load comes from.
+const CALLERS: usize = 64;
+
+/// A server in a process of its own, on a file. It ends with this value.
+struct Served {
+    helper: Helper,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(file: &str) -> Result<Self> {
+        let mut helper = Helper::start("serve", &[file])?;
+        let line = helper.line()?.context("the server ended")?;
+        Ok(Self { address: line.parse()?, helper })
+    }
+
+    /// The memory of the server that is in RAM now, in bytes.
+    fn resident(&mut self) -> Result<u64> {
+        self.helper.go()?;
+        let [bytes] = self.helper.numbers()?;
+        Ok(bytes)
+    }
+
+    async fn client(&self) -> Result<LockServiceClient<Channel>> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address))?;
+        Ok(LockServiceClient::new(endpoint.connect().await?))
+    }
+}
+
+/// Serves until its input ends; tells its address, and its memory whenever it is asked.
+pub(crate) fn play(arguments: &[String]) -> Result<()> {
+    let file: String = argument(arguments, 0)?;
+    on_all_cores(async move {
+        let text = format!(
+            "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n[limits]\nlocks_per_client = \
+             1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\n"
+        );
+        let config = Config::parse(&text).map_err(|failure| anyhow!("{failure}"))?;
+        let running = Running::start(config).await.map_err(|failure| anyhow!("{failure}"))?;
+        say(&running.address().to_string())?;
+        loop {
+            let asked = tokio::task::spawn_blocking(|| {
+                let mut line = String::new();
+                std::io::stdin().read_line(&mut line).map(|count| count > 0)
+            });
+            if !asked.await?? {
+                return Ok(());
+            }
+            say(&resident()?.to_string())?;
+        }
+    })
+}
+
+/// Runs `CALLERS` loops at once, each until it has done its share; all of them must succeed.
+async fn all<T: Send + 'static>(
+    work: impl IntoIterator<Item = impl Future<Output = Result<T>> + Send + 'static>,
+) -> Result<Vec<T>> {
+    let tasks: Vec<_> = work.into_iter().map(tokio::spawn).collect();
+    let mut done = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        match task.await {
+            Ok(outcome) => done.push(outcome?),
+            Err(error) => bail!("a caller panicked: {error}"),
+        }
+    }
+    Ok(done)
+}
