@@ -1,0 +1,126 @@
+//! What the documents show is what happens: their `sh` blocks are run, and what they print is
+//! compared with the block behind.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A block that is run, and what it is said to print.
+struct Example {
+    line: usize,
+    script: String,
+    prints: Option<String>,
+}
+
+/// The `sh` blocks of a document; the block right behind one is what it prints.
+fn examples(document: &str) -> Vec<Example> {
+    let mut found: Vec<Example> = Vec::new();
+    let mut lines = document.lines().enumerate().peekable();
+    let mut follows = false;
+    while let Some((number, line)) = lines.next() {
+        let Some(kind) = line.strip_prefix("```") else {
+            follows = false;
+            continue;
+        };
+        let body: Vec<_> =
+            lines.by_ref().map(|(_, line)| line).take_while(|l| *l != "```").collect();
+        let body = body.join("\n");
+        if kind == "sh" {
+            found.push(Example { line: number + 1, script: body, prints: None });
+        } else if follows && let Some(last) = found.last_mut() {
+            last.prints = Some(body);
+        }
+        follows = kind == "sh";
+    }
+    found
+}
+
+/// Whether a text is the pattern, in which `…` stands for anything within a line.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let (mut text, mut pattern) = (text.trim_end().lines(), pattern.trim_end().lines());
+    loop {
+        match (text.next(), pattern.next()) {
+            (None, None) => return true,
+            (Some(line), Some(like)) if line_is_like(line, like) => {}
+            _ => return false,
+        }
+    }
+}
+
+fn line_is_like(line: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('…');
+    let Some(rest) = parts.next().and_then(|first| line.strip_prefix(first)) else { return false };
+    let parts: Vec<_> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let mut rest = rest;
+    for part in middle {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Ports of this run in place of those of the document.
+fn with_free_ports(document: &str) -> String {
+    let listeners = ["7117", "7118"].map(|port| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
+    let text = listeners.iter().fold(document.to_owned(), |text, (port, listener)| {
+        text.replace(port, &listener.local_addr().unwrap().port().to_string())
+    });
+    let usual = listeners[0].1.local_addr().unwrap();
+    text.replace("tenure serve &", &format!("tenure serve --listen {usual} &"))
+}
+
+/// Runs all examples of a document in one shell, so that each sees what those before it did.
+fn run(document: &str) {
+    let document = with_free_ports(document);
+    let examples = examples(&document);
+    assert!(!examples.is_empty());
+    let folder = tempfile::tempdir().unwrap();
+    let mut script =
+        "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n".to_owned();
+    for (at, example) in examples.iter().enumerate() {
+        // In braces and not in a subshell: variables and jobs are for those behind.
+        script += &format!("{{\n{}\n}} > out{at}\n", example.script);
+    }
+    let binary = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .env("XDG_DATA_HOME", folder.path())
+        .stdin(Stdio::null())
+        .process_group(0)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    for (at, example) in examples.iter().enumerate() {
+        let printed = std::fs::read_to_string(folder.path().join(format!("out{at}")));
+        let printed =
+            printed.unwrap_or_else(|_| panic!("line {} was not run: {said}", example.line));
+        if let Some(expected) = &example.prints {
+            let line = example.line;
+            assert!(
+                is_like(&printed, expected),
+                "line {line}: {printed}\nis not\n{expected}\n{said}"
+            );
+        }
+    }
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn the_examples_of_the_server_s_page_do_what_they_show() {
+    run(include_str!("../../../docs/server.md"));
+}
+
+#[test]
+fn dots_stand_for_anything_in_a_line() {
+    assert!(is_like("a1b\nc\n", "a…b\nc"));
+    assert!(!is_like("a1b\nc\nd\n", "a…b\nc"));
+    assert!(!is_like("a1c", "a…b"));
+    assert!(is_like("{\"a\":12,\"b\":3}", "{\"a\":…,\"b\":…}"));
+}
