@@ -128,17 +128,22 @@ pub(crate) async fn enter(
         }
         Err(failure) => {
             api.turned_away(peer.address.ip(), &failure);
-            turn_away(failure, request.headers())
+            refusal(failure, request.headers())
         }
     }
 }
 
-fn turn_away(failure: Failure, headers: &HeaderMap) -> Response {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+/// A failure in the words of the protocol that was asked in.
+pub(crate) fn refusal(failure: Failure, headers: &HeaderMap) -> Response {
+    if is_grpc(headers) {
         return status_of(failure).into_http::<axum::body::Body>();
     }
     failure.into_response()
+}
+
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/grpc"))
 }
 
 #[cfg(test)]
