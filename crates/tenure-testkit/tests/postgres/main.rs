@@ -5,6 +5,7 @@
 mod certificates;
 mod opening;
 mod sessions;
+mod silence;
 mod speed;
 mod sweeping;
 

@@ -69,7 +69,8 @@ impl PostgresStore {
 
     async fn connect(options: PostgresOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
         let tls = options.tls.connector()?;
-        let pool = Pool::new(options.server.clone(), tls.clone(), options.connections)?;
+        let (server, count) = (options.server.clone(), options.connections);
+        let pool = Pool::new(server, tls.clone(), count, Arc::clone(clock))?;
         let mut findings = probe::server(&pool).await?;
         findings.extend(schema::ensure(&pool, &options.names).await?);
         if options.trusts_the_network() {
