@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod certificates;
+mod clock;
 mod opening;
 mod sessions;
 mod silence;
