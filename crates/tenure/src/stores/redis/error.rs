@@ -1,12 +1,11 @@
 //! What the errors of Redis and of the way to it mean for a caller, case by case.
 
-use std::error::Error as StdError;
 use std::io;
-use std::sync::Arc;
 
 use ::redis::{ErrorKind as NativeKind, RedisError, ServerErrorKind};
 
 use crate::error::{Error, ErrorKind};
+use crate::stores::cause::cause;
 
 /// Whether a command may change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,22 +244,4 @@ fn tls_trouble(error: &rustls::Error) -> (ErrorKind, &'static str) {
         ),
         _ => (ErrorKind::Denied, "TLS: the handshake with Redis failed"),
     }
-}
-
-/// The first cause of this type, also inside of what an `Arc` or an I/O error wraps.
-fn cause<T: StdError + 'static>(error: &RedisError) -> Option<&T> {
-    let mut next: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        next = if let Some(shared) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
-            Some(&**shared)
-        } else if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner)
-        } else {
-            error.source()
-        };
-    }
-    None
 }
