@@ -28,8 +28,8 @@
 //!
 //! # Required
 //! Redis 6.0 or newer (its protocol version 3 tells when a connection breaks), or Valkey. Scripts
-//! and messages must be allowed. Tested with Redis 7.0 and 6.2 and Valkey 8.1. When a store is
-//! opened, it takes and gives back a lock of its own, so that whatever is missing is found there.
+//! and messages must be allowed. Tested with Redis 7.0. When a store is opened, it takes and
+//! gives back a lock of its own, so that whatever is missing is found there.
 //!
 //! # URL
 //! ```text
