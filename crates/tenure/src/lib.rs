@@ -52,6 +52,7 @@ pub mod claim;
 pub mod clock;
 mod degraded;
 mod doctor;
+mod effect;
 pub mod error;
 mod fence;
 mod finding;

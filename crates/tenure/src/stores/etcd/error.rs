@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use tonic::{Code, ConnectError, Status};
 
-use super::wire::Effect;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 use crate::stores::cause::cause;
 
@@ -72,11 +72,11 @@ impl Failure {
 
     /// Sent, and no usable answer.
     fn doubtful(effect: Effect, text: String) -> Self {
-        let (remedy, error) = match effect {
-            Effect::Read => (Remedy::OtherMember, Error::unavailable(text)),
-            Effect::Write => (Remedy::None, Error::unknown(text)),
+        let remedy = match effect {
+            Effect::Read => Remedy::OtherMember,
+            Effect::Write => Remedy::None,
         };
-        Self { remedy, blame: Blame::Mute, error }
+        Self { remedy, blame: Blame::Mute, error: effect.unanswered(text) }
     }
 
     pub(super) fn silence(effect: Effect, limit: std::time::Duration) -> Self {

@@ -3,7 +3,7 @@
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{ConnectError, ConnectErrorKind};
 
-use super::link::Effect;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 use crate::stores::cause::cause;
 
@@ -24,18 +24,17 @@ pub(super) enum Silence {
 
 /// The error for a request without a reply.
 pub(super) fn silent(silence: Silence, effect: Effect) -> Error {
-    match (silence, effect) {
-        (Silence::Down, _) => Error::unavailable("the connection to NATS is down"),
-        (Silence::NoResponders, _) => Error::unavailable(
+    match silence {
+        Silence::Down => Error::unavailable("the connection to NATS is down"),
+        Silence::NoResponders => Error::unavailable(
             "nothing in NATS listens there: the bucket is gone or JetStream is away",
         ),
-        (Silence::Forbidden(what), _) => Error::new(
+        Silence::Forbidden(what) => Error::new(
             ErrorKind::Denied,
             format!("NATS forbids it, give the user the permission: {what}"),
         ),
-        (Silence::Unsendable(why), _) => Error::invalid(why),
-        (Silence::NoAnswer(why), Effect::Read) => Error::unavailable(why),
-        (Silence::NoAnswer(why), Effect::Write) => Error::unknown(why),
+        Silence::Unsendable(why) => Error::invalid(why),
+        Silence::NoAnswer(why) => effect.unanswered(why),
     }
 }
 

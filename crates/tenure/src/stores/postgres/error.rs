@@ -6,7 +6,7 @@ use std::fmt;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, Error as Native, Severity, SqlState};
 
-use super::pool::Effect;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 
 /// What the server said, without the details: those may quote a row, and so an owner.
@@ -89,12 +89,7 @@ pub(super) fn none_free() -> Error {
 
 /// The server took a statement and did not answer.
 pub(super) fn silent(effect: Effect) -> Error {
-    match effect {
-        Effect::Read => Error::unavailable("PostgreSQL did not answer in time"),
-        Effect::Write => Error::unknown(
-            "PostgreSQL did not answer in time: the change may have been made or not",
-        ),
-    }
+    effect.unanswered("PostgreSQL did not answer in time")
 }
 
 /// An error after which nothing was changed: of a read, or before a write was executed.

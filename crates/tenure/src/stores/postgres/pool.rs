@@ -20,6 +20,7 @@ use super::error::{
 };
 use super::statements::Statement;
 use crate::clock::{Clock, Elapsed, within};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 
 /// Within this a statement is sent and answered. Later its caller has long given up, and what is
@@ -33,13 +34,6 @@ const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 pub(super) const RACES: usize = 16;
 
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
-
-/// Whether a statement changes anything, and so may have done so when its answer is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Read,
-    Write,
-}
 
 /// A text that no log shows: the client library writes parameters to its own.
 pub(super) struct Hidden(pub(super) String);

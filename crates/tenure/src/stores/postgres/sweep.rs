@@ -14,11 +14,12 @@ use tokio_postgres::types::Type;
 
 use super::error::{harmless, lost_race, silent};
 use super::names::{Names, literal};
-use super::pool::{Effect, Pool};
+use super::pool::Pool;
 use super::rows::millis;
 use super::statements::Statement;
 use super::store::PostgresStore;
 use crate::clock::Clock;
+use crate::effect::Effect;
 use crate::error::Result;
 
 const INTERVAL: Duration = Duration::from_secs(60);

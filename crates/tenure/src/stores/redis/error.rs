@@ -4,17 +4,9 @@ use std::io;
 
 use ::redis::{ErrorKind as NativeKind, RedisError, ServerErrorKind};
 
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 use crate::stores::cause::cause;
-
-/// Whether a command may change something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// It only reads.
-    Read,
-    /// It writes.
-    Write,
-}
 
 /// Why a command has no answer.
 #[derive(Debug)]
@@ -50,10 +42,7 @@ impl Fault {
             Self::Unreachable(error) => error,
             Self::Refused(error) => refused(error),
             Self::Silent(cause) => {
-                let error = match effect {
-                    Effect::Read => Error::unavailable("Redis did not answer"),
-                    Effect::Write => Error::unknown("Redis did not answer: it may have done it"),
-                };
+                let error = effect.unanswered("Redis did not answer");
                 match cause {
                     Some(cause) => error.caused_by(cause),
                     None => error,

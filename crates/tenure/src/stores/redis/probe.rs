@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use ::redis::{Value, from_redis_value};
 
-use super::error::{Effect, Fault, LOADING, too_old};
+use super::error::{Fault, LOADING, too_old};
 use super::nodes::Nodes;
 use super::options::{Address, Layout};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::finding::Finding;
 
