@@ -2,22 +2,28 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "object/probing.rs"]
+mod probing;
 #[path = "object/standin.rs"]
 mod standin;
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
+use probing::{
+    a_server_that_ignores_conditions_is_refused,
+    a_server_that_lets_nobody_race_is_not_said_to_have_been_raced,
+    a_server_that_lets_two_through_at_once_is_refused,
+};
 use standin::{Fate, Standin};
 use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure::store::Class;
 use tenure::{Error, ErrorKind, Fence, Holder, Key, Lease, Locks, Owner, Store};
 use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, Program, Server, fresh_room, kinds, place};
@@ -35,6 +41,7 @@ fn main() -> ExitCode {
     let trials = trials![
         a_server_that_ignores_conditions_is_refused,
         a_server_that_lets_two_through_at_once_is_refused,
+        a_server_that_lets_nobody_race_is_not_said_to_have_been_raced,
         what_is_wrong_is_told_at_the_start,
         tls_is_told_from_none_and_a_private_ca_is_trusted,
         clocks_an_hour_off_change_nothing,
@@ -79,7 +86,7 @@ async fn room(name: &str) -> Result<String> {
     Ok(service.url(fresh_room(), None))
 }
 
-fn claim(owner: &str) -> Result<Claim> {
+fn claim(owner: &str) -> tenure::Result<Claim> {
     Ok(Claim {
         key: Key::new("k")?,
         owner: Owner::parse(owner)?,
@@ -92,7 +99,7 @@ fn claim(owner: &str) -> Result<Claim> {
 async fn acquire(store: &dyn Store, owner: &str) -> Result<Lease> {
     match store.try_acquire(&claim(owner)?).await? {
         Attempt::Granted(lease) => Ok(lease),
-        Attempt::Held(status) => anyhow::bail!("held: {status:?}"),
+        Attempt::Held(status) => bail!("held: {status:?}"),
     }
 }
 
@@ -128,33 +135,6 @@ fn s3rver_url(scheme: &str, server: &Server, more: &str) -> String {
     format!(
         "s3://tenure/p?endpoint={scheme}://{at}&access_key_id=S3RVER&secret_access_key=S3RVER{more}"
     )
-}
-
-async fn a_server_that_ignores_conditions_is_refused() -> Result<()> {
-    let server = tokio::task::spawn_blocking(|| s3rver(None)).await??;
-    for probe in ["full", "quick"] {
-        let more = format!("&allow_http=true&probe={probe}");
-        let error = refusal(&s3rver_url("http", &server, &more)).await?;
-        ensure!(error.kind() == ErrorKind::Unsupported, "{}", Chain(&error));
-        ensure!(error.to_string().contains("ignores If-None-Match: two creates"), "{error}");
-    }
-    Ok(())
-}
-
-async fn a_server_that_lets_two_through_at_once_is_refused() -> Result<()> {
-    for _ in 0..5 {
-        let server = Standin::with_gap(Duration::from_millis(2)).await?;
-        let error = refusal(&server.s3("")).await?;
-        ensure!(error.kind() == ErrorKind::Unsupported, "{}", Chain(&error));
-        ensure!(error.to_string().contains("not atomically: of 12"), "{error}");
-        // One at a time it does nothing wrong.
-        let store = open(&server.s3("&probe=quick")).await?;
-        let warned = store.info().findings.iter().any(|f| f.text.contains("was not tried"));
-        ensure!(warned, "{:?}", store.info().findings);
-    }
-    let right = Standin::start().await?;
-    ensure!(open(&right.s3("")).await?.info().class == Class::Fenced, "a good store is class F");
-    Ok(())
 }
 
 async fn what_is_wrong_is_told_at_the_start() -> Result<()> {
@@ -199,7 +179,7 @@ async fn tls_is_told_from_none_and_a_private_ca_is_trusted() -> Result<()> {
     let path = folder.path().to_owned();
     let server = tokio::task::spawn_blocking(move || s3rver(Some(&path))).await??;
     let unknown = refusal(&s3rver_url("https", &server, "")).await?;
-    ensure!(unknown.kind() == ErrorKind::Unavailable, "{}", Chain(&unknown));
+    ensure!(unknown.kind() == ErrorKind::Denied, "{}", Chain(&unknown));
     ensure!(unknown.to_string().contains("give its CA as option ca"), "{}", Chain(&unknown));
     let plain = refusal(&s3rver_url("http", &server, "&allow_http=true")).await?;
     ensure!(plain.kind() == ErrorKind::Unavailable, "{}", Chain(&plain));
@@ -214,9 +194,16 @@ async fn tls_is_told_from_none_and_a_private_ca_is_trusted() -> Result<()> {
 
 /// A process that lives an hour before or after the others.
 fn shifted(role: &Role, by: &str) -> Result<Process> {
-    let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-    ensure!(Path::new(library).exists(), "the package faketime is not installed");
+    let library = faketime().context("the package faketime is not installed")?;
+    let library = library.to_str().context("a path that is no text")?;
     Process::start_in(role, [("LD_PRELOAD", library), ("FAKETIME", by)])
+}
+
+/// The library, which stands in a folder that is named after the machine.
+fn faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
+    let libraries = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
+    libraries.into_iter().find(|library| library.exists())
 }
 
 async fn clocks_an_hour_off_change_nothing() -> Result<()> {
@@ -324,15 +311,19 @@ async fn what_a_refusal_means_for_the_lock() -> Result<()> {
 
 async fn a_takeover_takes_two_looks_a_ttl_apart() -> Result<()> {
     let server = Standin::start().await?;
-    let first = acquire(&*open(&server.s3("")).await?, "a").await?;
-    sleep(TTL).await;
+    // Long, so that a slow machine is not taken for a takeover that came too soon.
+    let ttl = TTL * 4;
+    let claim = |owner| Ok::<_, Error>(Claim { ttl, ..claim(owner)? });
+    let first = open(&server.s3("")).await?.try_acquire(&claim("a")?).await?;
+    let Attempt::Granted(first) = first else { bail!("held: {first:?}") };
+    sleep(ttl).await;
     let cold = open(&server.s3("")).await?;
     let tried = cold.try_acquire(&claim("b")?).await?;
     ensure!(matches!(tried, Attempt::Held(_)), "taken over at first sight: {tried:?}");
-    sleep(TTL / 2).await;
+    sleep(ttl / 3).await;
     let tried = cold.try_acquire(&claim("b")?).await?;
     ensure!(matches!(tried, Attempt::Held(_)), "taken over too soon: {tried:?}");
-    sleep(TTL / 2).await;
+    sleep(ttl - ttl / 3).await;
     server.asked();
     let second = acquire(&*cold, "b").await?;
     ensure!(second.fence > first.fence, "{second:?}");
@@ -401,7 +392,8 @@ async fn google_is_asked_by_generation() -> Result<()> {
 async fn no_secret_shows() -> Result<()> {
     let server = Standin::start().await?;
     let store = open(&server.s3("")).await?;
-    let lease = acquire(&*store, "an owner's secret").await?;
+    let owner = "an owner's secret";
+    let lease = acquire(&*store, owner).await?;
     let mut shown = format!("{store:?} {:?}", store.info());
     for fate in [
         Fate::Refused(403, "SignatureDoesNotMatch"),
@@ -417,6 +409,9 @@ async fn no_secret_shows() -> Result<()> {
     sleep(Duration::from_millis(50)).await;
     let error = refusal(&away).await?;
     shown.push_str(&format!("{error:?} {}", Chain(&error)));
-    ensure!(!shown.contains("hush") && !shown.contains("owner's secret"), "{shown}");
+    let as_bytes = format!("{:?}", owner.as_bytes());
+    for secret in ["hush", owner, as_bytes.trim_matches(['[', ']'])] {
+        ensure!(!shown.contains(secret), "{shown}");
+    }
     Ok(())
 }

@@ -41,12 +41,18 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `file` (default) | [`stores::file`]: SQLite, shared by all processes of one machine |
+//! | `redis` | `stores::redis`: one script per operation; Sentinel and Cluster too |
+//! | `postgres` | `stores::postgres`: one statement per operation, on a table of its own |
+//! | `nats` | `stores::nats`: a key-value bucket of JetStream |
+//! | `etcd` | `stores::etcd`: keys on etcd's own leases |
+//! | `object` | `stores::object`: S3, Google Cloud Storage, Azure, or a local folder |
 //! | `planted-bugs` | known bugs that can be switched on, to test tests; never for production |
 
 pub mod claim;
 pub mod clock;
 mod degraded;
 mod doctor;
+mod effect;
 pub mod error;
 mod fence;
 mod finding;

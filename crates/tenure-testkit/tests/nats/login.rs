@@ -146,7 +146,7 @@ async fn tls_trusts_the_named_authority_and_no_other() {
     take(&*store, "k", ms(5000)).await;
     for untrusted in [trusting("wrong.pem"), secure.clone()] {
         let (kind, text) = refusal(&untrusted).await;
-        assert_eq!(kind, ErrorKind::Invalid);
+        assert_eq!(kind, ErrorKind::Denied);
         assert!(text.contains("certificate is not trusted"), "{text}");
     }
     let (kind, text) = refusal(&trusting("nowhere.pem")).await;

@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
+    /// It is made, if its condition holds.
+    Made,
     /// It is refused with this status and word, and not made.
     Refused(u16, &'static str),
     /// It is made, and the connection closed without an answer.
@@ -133,7 +135,7 @@ impl State {
                     self.answer(&request).await;
                     error(status, word)
                 }
-                Some(Fate::Unanswered) | None => self.answer(&request).await,
+                Some(Fate::Made | Fate::Unanswered) | None => self.answer(&request).await,
             };
             let Request { method, path, .. } = request;
             let at = SystemClock.now();

@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod certificates;
+mod clock;
 mod opening;
 mod sessions;
+mod silence;
 mod speed;
 mod sweeping;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -90,6 +93,21 @@ async fn wakes(store: &dyn Store, other: &dyn Store) -> Result<()> {
     let mut watch = store.watch(&claim.key).await?;
     other.release(&grant).await?;
     bounded("the watch to wake", SOON, watch.changed()).await
+}
+
+/// Sweeps until `count` rows are gone: a sweep gives way to whoever uses the table, such as the
+/// server's own vacuum.
+async fn sweeps(store: &PostgresStore, count: u64) -> Result<()> {
+    let swept = AtomicU64::new(0);
+    until("the rows to be swept", SOON, || async {
+        let more = store.sweep(Duration::ZERO).await?;
+        Ok(swept.fetch_add(more, Ordering::Relaxed) + more >= count)
+    })
+    .await?;
+    let more = store.sweep(Duration::ZERO).await?;
+    let swept = swept.into_inner() + more;
+    ensure!(swept == count, "{swept} rows were swept, and not {count}");
+    Ok(())
 }
 
 /// Its children outlive a killed server for a moment, and keep another from starting.

@@ -1,7 +1,6 @@
 //! What opening refuses, what it finds, and what it makes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tenure::clock::SystemClock;
@@ -13,7 +12,7 @@ use tenure_testkit::servers::Service;
 use tenure_testkit::servers::postgres::{Postgres, as_user, binary, run};
 use tenure_testkit::wait::until;
 
-use crate::{SOON, cycle, open, refusal, room, wakes};
+use crate::{SOON, cycle, open, refusal, room, sweeps, wakes};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_open_a_fresh_schema_at_once() -> Result<()> {
@@ -128,7 +127,7 @@ async fn what_the_refusal_says_to_run_is_enough() -> Result<()> {
     server.sql(&advice)?;
     let store = opened().await?;
     cycle(&*store).await?;
-    ensure!(store.sweep(Duration::ZERO).await? == 1);
+    sweeps(&store, 1).await?;
     wakes(&*store, &*opened().await?).await
 }
 

@@ -21,6 +21,7 @@ async fn what_may_lose_a_grant_lowers_the_class() {
     for (more, topic) in [
         (&["--appendfsync", "everysec"][..], "appendfsync"),
         (&["--appendonly", "no"], "appendonly"),
+        (&["--no-appendfsync-on-rewrite", "yes"], "no-appendfsync-on-rewrite"),
         (&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"], "maxmemory-policy"),
         (&["--rename-command", "CONFIG", ""], "appendfsync"),
     ] {

@@ -6,6 +6,7 @@ mod access;
 mod counters;
 mod findings;
 mod layouts;
+mod memory;
 mod mixed_fleet;
 mod restart;
 mod stage;

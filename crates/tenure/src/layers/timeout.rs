@@ -9,7 +9,8 @@ use tokio::runtime::Handle;
 
 use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
 use crate::clock::{Clock, within};
-use crate::error::{Error, Operation, Result};
+use crate::effect::Effect;
+use crate::error::{Operation, Result};
 use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::owned::Owned;
@@ -24,12 +25,6 @@ pub struct TimeoutLayer {
     clock: Arc<dyn Clock>,
     limit: Duration,
     runtime: Handle,
-}
-
-#[derive(Clone, Copy)]
-enum Effect {
-    Read,
-    Write,
 }
 
 impl TimeoutLayer {
@@ -52,12 +47,11 @@ impl TimeoutLayer {
     ) -> Result<T> {
         let work = Owned::new(&self.runtime, work);
         let answer = within(&*self.clock, self.limit, work).await;
-        let silence = || format!("the store did not answer within {:?}", self.limit);
-        match (answer, effect) {
-            (Ok(answer), _) => answer.map_err(|error| error.during(operation)),
-            (Err(_), Effect::Read) => Err(Error::unavailable(silence()).during(operation)),
-            (Err(_), Effect::Write) => Err(Error::unknown(silence()).during(operation)),
-        }
+        let answer = answer.unwrap_or_else(|_| {
+            let text = format!("the store did not answer within {:?}", self.limit);
+            Err(effect.unanswered(text))
+        });
+        answer.map_err(|error| error.during(operation))
     }
 }
 

@@ -6,6 +6,10 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::Store;
 
+#[cfg(any(feature = "etcd", feature = "nats", feature = "redis"))]
+mod address;
+#[cfg(any(feature = "etcd", feature = "nats", feature = "object", feature = "redis"))]
+mod cause;
 #[cfg(feature = "_json")]
 mod cell;
 #[cfg(feature = "etcd")]

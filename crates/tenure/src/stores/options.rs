@@ -1,14 +1,22 @@
 //! The options in the query of a store's URL.
 
+use std::fmt;
+
 use url::Url;
 
 use crate::error::{Error, Result};
 
 /// The options of one URL. Each is taken out once; one that nobody took is refused, because a
 /// misspelt option must not be a silent default.
-#[derive(Debug)]
 pub(crate) struct UrlOptions {
     pairs: Vec<(String, String)>,
+}
+
+/// Their names only: a value may be a secret.
+impl fmt::Debug for UrlOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.pairs.iter().map(|(name, _)| name)).finish()
+    }
 }
 
 impl UrlOptions {
@@ -90,5 +98,7 @@ mod tests {
         for error in [twice, none, wrong] {
             assert!(!error.to_string().contains("secret"), "{error}");
         }
+        let shown = format!("{:?}", UrlOptions::split("x://h?key=secret").unwrap().1);
+        assert!(!shown.contains("secret") && shown.contains("key"), "{shown}");
     }
 }

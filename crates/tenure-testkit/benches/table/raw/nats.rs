@@ -19,8 +19,10 @@ pub(super) async fn connect(service: &dyn Service) -> Result<RawNats> {
     let client = async_nats::connect(format!("nats://{}", address(service)?)).await?;
     let context = jetstream::new(client);
     let config = kv::Config { bucket: BUCKET.into(), history: 1, ..kv::Config::default() };
-    context.create_key_value(config).await?;
-    Ok(RawNats { context, revision: 0 })
+    let bucket = context.create_key_value(config).await?;
+    // An earlier connection may have left its last write.
+    let revision = bucket.entry("k").await?.map_or(0, |entry| entry.revision);
+    Ok(RawNats { context, revision })
 }
 
 impl RawNats {

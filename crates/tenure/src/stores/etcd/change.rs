@@ -118,13 +118,7 @@ impl EtcdStore {
 
     /// The key is written, but how long its lease still stands is not clear.
     async fn settle(&self, key: &Key, written: Standing) -> Result<Step> {
-        self.refresh(key, written).await.map_err(|error| match error.retry() {
-            Retry::Safe => {
-                let text = "the key was written, but its lease is in doubt";
-                Error::unknown(text).caused_by(error)
-            }
-            Retry::Never | Retry::Unknown => error,
-        })
+        in_doubt(self.refresh(key, written).await)
     }
 
     /// Keeps the etcd lease of a key alive, and makes sure that the key still hangs on it.
@@ -245,6 +239,18 @@ fn written(
     Standing { record, revision, lease }
 }
 
+/// Whatever comes after a write that was made, it is not as if nothing had been changed.
+fn in_doubt(refreshed: Result<Step>) -> Result<Step> {
+    match refreshed {
+        Ok(Step::Done(done)) => Ok(Step::Done(done)),
+        Ok(Step::Other(_)) => Err(Error::unknown("the key was written, and did not last")),
+        Err(error) => {
+            let text = "the key was written, but its lease is in doubt";
+            Err(Error::unknown(text).caused_by(error))
+        }
+    }
+}
+
 pub(super) fn term(header: Option<Header>) -> u64 {
     header.unwrap_or_default().raft_term
 }
@@ -281,6 +287,16 @@ mod tests {
         assert!(!counts(&alive(0, 7), 7), "the lease is gone");
         assert!(!counts(&alive(5, 7), u64::MAX), "nothing was confirmed");
         assert!(!counts(&Err(Error::unavailable("")), 7));
+    }
+
+    #[test]
+    fn after_a_write_nothing_is_as_if_it_had_not_been_made() {
+        let kinds = [ErrorKind::Unavailable, ErrorKind::Denied, ErrorKind::Damaged];
+        let failed = kinds.map(|kind| Err(Error::new(kind, "")));
+        for refreshed in failed.into_iter().chain([Ok(Step::Other(None))]) {
+            let error = in_doubt(refreshed).err().map(|error| error.kind());
+            assert_eq!(error, Some(ErrorKind::Unknown));
+        }
     }
 
     #[test]

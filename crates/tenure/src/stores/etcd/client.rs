@@ -13,8 +13,9 @@ use tonic_prost::ProstCodec;
 
 use super::error::{Blame, Failure, Remedy};
 use super::options::EtcdOptions;
-use super::wire::{AuthenticateRequest, Call, Effect, WATCH_PATH, WatchRequest, WatchResponse};
+use super::wire::{AuthenticateRequest, Call, WATCH_PATH, WatchRequest, WatchResponse};
 use crate::clock::{Clock, within};
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stores::tls;
 

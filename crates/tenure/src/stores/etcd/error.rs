@@ -4,8 +4,9 @@ use std::error::Error as StdError;
 
 use tonic::{Code, ConnectError, Status};
 
-use super::wire::Effect;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
+use crate::stores::cause::cause;
 
 /// What can be done about a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +59,24 @@ impl Failure {
         Self { remedy: Remedy::OtherMember, blame: Blame::Away, error }
     }
 
+    /// Nothing was sent. Another member may have what this one lacks, its certificate too.
+    fn unconnected(error: &ConnectError) -> Self {
+        let refused =
+            |text| Self { error: Error::new(ErrorKind::Denied, text), ..Self::away(String::new()) };
+        match cause(error) {
+            Some(rustls::Error::InvalidCertificate(_)) => refused(UNTRUSTED),
+            Some(rustls::Error::AlertReceived(_)) => refused(NO_CERTIFICATE),
+            _ => Self::away(format!("etcd cannot be connected to: {}", innermost(error))),
+        }
+    }
+
     /// Sent, and no usable answer.
     fn doubtful(effect: Effect, text: String) -> Self {
-        let (remedy, error) = match effect {
-            Effect::Read => (Remedy::OtherMember, Error::unavailable(text)),
-            Effect::Write => (Remedy::None, Error::unknown(text)),
+        let remedy = match effect {
+            Effect::Read => Remedy::OtherMember,
+            Effect::Write => Remedy::None,
         };
-        Self { remedy, blame: Blame::Mute, error }
+        Self { remedy, blame: Blame::Mute, error: effect.unanswered(text) }
     }
 
     pub(super) fn silence(effect: Effect, limit: std::time::Duration) -> Self {
@@ -78,8 +90,8 @@ impl Failure {
     }
 
     fn classify(status: &Status, effect: Effect) -> Self {
-        if let Some(connect) = connect_error(status) {
-            return Self::away(format!("etcd cannot be connected to: {}", innermost(connect)));
+        if let Some(connect) = cause::<ConnectError>(status) {
+            return Self::unconnected(connect);
         }
         let said = status.message();
         let is = |text: &str| said.contains(text);
@@ -133,23 +145,16 @@ impl Failure {
     }
 }
 
+const UNTRUSTED: &str = "the certificate of etcd is not trusted: name its authority with the \
+     option ca, and connect by a name that stands in it, or give that as server_name";
+const NO_CERTIFICATE: &str = "etcd refused the TLS handshake: does it want a client certificate \
+     (options cert and key)?";
 const STALE: &str = "etcd no longer takes the login token";
 const NO_USER: &str = "etcd wants a login: put user:password@ into the URL, or set ETCDCTL_USER";
 pub(super) const NO_ROLE: &str = "etcd's user lacks the role: it needs readwrite on the prefix \
      (etcdctl role grant-permission ROLE --prefix=true readwrite PREFIX/)";
 pub(super) const NO_SPACE: &str = "etcd's database is full (alarm NOSPACE): compact, defragment \
      and disarm it (etcdctl compact, etcdctl defrag, etcdctl alarm disarm)";
-
-fn connect_error(status: &Status) -> Option<&(dyn StdError + 'static)> {
-    let mut cause = status.source();
-    while let Some(error) = cause {
-        if error.is::<ConnectError>() {
-            return Some(error);
-        }
-        cause = error.source();
-    }
-    None
-}
 
 fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     let mut innermost = error;

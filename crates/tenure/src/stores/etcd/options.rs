@@ -9,6 +9,7 @@ use url::Url;
 use super::EtcdStore;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::stores::address::{Address, decoded};
 use crate::stores::options::UrlOptions;
 
 const PORT: u16 = 2379;
@@ -78,20 +79,13 @@ impl EtcdOptions {
         Ok(options)
     }
 
-    /// Several hosts are no URL to the parser of URLs, so the authority is taken out first.
     fn parse(url: &str) -> Result<Self> {
         let no_url = || Error::invalid("the store's URL must look like etcd://HOST:2379/PREFIX");
-        let (scheme, rest) = url.split_once("://").ok_or_else(no_url)?;
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, tail) = rest.split_at(end);
-        let (login, hosts) = match authority.rsplit_once('@') {
-            Some((login, hosts)) => (Some(login), hosts),
-            None => (None, authority),
-        };
-        let (address, mut query) = UrlOptions::split(&format!("etcd://host{tail}"))?;
+        let Address { scheme, login, hosts, tail } = Address::of(url).ok_or_else(no_url)?;
+        let (path, mut query) = UrlOptions::split(&format!("etcd://host{tail}"))?;
         let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
         {
-            Some((user, password)) => (decoded(user)?, decoded(password)?),
+            Some((user, password)) => (given(user)?, given(password)?),
             None => (None, None),
         };
         let mut options = Self {
@@ -106,7 +100,7 @@ impl EtcdOptions {
             server_name: query.text("server_name"),
         };
         query.finish(KNOWN)?;
-        let prefix = decoded(address.path().trim_matches('/'))?;
+        let prefix = given(path.path().trim_matches('/'))?;
         options = options.prefix(prefix.as_deref().unwrap_or(PREFIX));
         Ok(options)
     }
@@ -167,21 +161,9 @@ fn endpoint(host: &str) -> Result<String> {
     }
 }
 
-/// The text with its %XX put right; `None` when it is empty.
-fn decoded(text: &str) -> Result<Option<String>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = (first == b'%').then(|| tail.get(..2)).flatten();
-        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => (bytes.push(byte), rest = &tail[2..]).0,
-            None => (bytes.push(first), rest = tail).0,
-        }
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::invalid("the store's URL has %XX that are not UTF-8"))?;
-    Ok(Some(text).filter(|text| !text.is_empty()))
+/// As it is without its `%XX`; `None` when it is empty.
+fn given(text: &str) -> Result<Option<String>> {
+    Ok(Some(decoded(text)?).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]
@@ -209,8 +191,14 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_without_repeating_it() {
-        for url in ["etcd:secret", "etcd://", "etcd://secret:x", "etcd://h?secret=1", "etcd://a,,b"]
-        {
+        for url in [
+            "etcd://:secret%zz@h",
+            "etcd:secret",
+            "etcd://",
+            "etcd://secret:x",
+            "etcd://h?secret=1",
+            "etcd://a,,b",
+        ] {
             let error = parse(url).unwrap_err();
             assert!(url.contains("?secret") || !error.to_string().contains("secret"), "{error}");
         }

@@ -5,18 +5,13 @@ use std::fmt;
 
 use prost::{Message, Oneof};
 
-/// What a request does when it is carried out twice, or when nobody knows whether it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Nothing that matters: it may be sent again, and to another member.
-    Read,
-    /// A change: without an answer it may have been made or not.
-    Write,
-}
+use crate::effect::Effect;
 
 /// A request with one answer.
 pub(super) trait Call: Message + Clone + 'static {
     const PATH: &'static str;
+    /// What it does when it is carried out twice, or when nobody knows whether it was. Without one
+    /// that matters, it may be sent again, and to another member.
     const EFFECT: Effect;
     type Answer: Message + Default + 'static;
 }

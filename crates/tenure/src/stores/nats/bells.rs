@@ -20,9 +20,10 @@ use tokio::task::AbortHandle;
 
 use super::bucket::Bucket;
 use super::error::{refused, silent};
-use super::link::{Effect, Link, Signal};
+use super::link::{Link, Signal};
 use super::register::frees;
 use super::subject;
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::Timing;

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::error::Silence;
 use super::error::{no_jetstream, refused, silent};
-use super::link::{Effect, Link};
+use super::link::Link;
 use super::options::{NatsOptions, Storage};
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::store::Timing;

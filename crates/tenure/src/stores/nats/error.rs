@@ -1,12 +1,11 @@
 //! What NATS says, in this library's words.
 
-use std::error::Error as StdError;
-
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{ConnectError, ConnectErrorKind};
 
-use super::link::Effect;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
+use crate::stores::cause::cause;
 
 /// Why a request has no reply.
 #[derive(Debug)]
@@ -25,18 +24,17 @@ pub(super) enum Silence {
 
 /// The error for a request without a reply.
 pub(super) fn silent(silence: Silence, effect: Effect) -> Error {
-    match (silence, effect) {
-        (Silence::Down, _) => Error::unavailable("the connection to NATS is down"),
-        (Silence::NoResponders, _) => Error::unavailable(
+    match silence {
+        Silence::Down => Error::unavailable("the connection to NATS is down"),
+        Silence::NoResponders => Error::unavailable(
             "nothing in NATS listens there: the bucket is gone or JetStream is away",
         ),
-        (Silence::Forbidden(what), _) => Error::new(
+        Silence::Forbidden(what) => Error::new(
             ErrorKind::Denied,
             format!("NATS forbids it, give the user the permission: {what}"),
         ),
-        (Silence::Unsendable(why), _) => Error::invalid(why),
-        (Silence::NoAnswer(why), Effect::Read) => Error::unavailable(why),
-        (Silence::NoAnswer(why), Effect::Write) => Error::unknown(why),
+        Silence::Unsendable(why) => Error::invalid(why),
+        Silence::NoAnswer(why) => effect.unanswered(why),
     }
 }
 
@@ -96,38 +94,29 @@ pub(super) fn connecting(error: ConnectError) -> Error {
         ConnectErrorKind::TimedOut => {
             (ErrorKind::Unavailable, "the server does not answer, or is no NATS server")
         }
-        ConnectErrorKind::Io | ConnectErrorKind::MaxReconnects => match tls(&error) {
-            Some(found) => found,
+        ConnectErrorKind::Io | ConnectErrorKind::MaxReconnects => match cause(&error) {
+            Some(error) => tls(error),
             None => (ErrorKind::Unavailable, "the server cannot be reached, or is no NATS server"),
         },
     };
     Error::new(kind, text).caused_by(error)
 }
 
-/// What went wrong with TLS, if that is what it was.
-fn tls(error: &ConnectError) -> Option<(ErrorKind, &'static str)> {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        let inner = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match inner.or_else(|| error.downcast_ref::<rustls::Error>()) {
-            Some(rustls::Error::InvalidCertificate(_)) => {
-                let text = "the server's certificate is not trusted: name its authority with ca, \
-                            and connect by the name that stands in it";
-                return Some((ErrorKind::Invalid, text));
-            }
-            Some(rustls::Error::AlertReceived(_)) => {
-                let text = "the server refused the TLS handshake: does it want a client \
-                            certificate (cert and key)?";
-                return Some((ErrorKind::Denied, text));
-            }
-            Some(_) => {
-                return Some((ErrorKind::Invalid, "TLS fails: does the server speak it?"));
-            }
-            None => cause = error.source(),
-        }
+/// What went wrong with TLS.
+fn tls(error: &rustls::Error) -> (ErrorKind, &'static str) {
+    match error {
+        rustls::Error::InvalidCertificate(_) => (
+            ErrorKind::Denied,
+            "the server's certificate is not trusted: name its authority with ca, and connect by \
+             the name that stands in it",
+        ),
+        rustls::Error::AlertReceived(_) => (
+            ErrorKind::Denied,
+            "the server refused the TLS handshake: does it want a client certificate (cert and \
+             key)?",
+        ),
+        _ => (ErrorKind::Invalid, "TLS fails: does the server speak it?"),
     }
-    None
 }
 
 #[cfg(test)]

@@ -31,13 +31,6 @@ const RECONNECT_MAX: Duration = Duration::from_secs(1);
 /// tries this seldom, and ends as soon as the server is back.
 const RECONNECT_UNWANTED: Duration = Duration::from_secs(60);
 
-/// Whether a request changes anything, which decides what its silence means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Read,
-    Write,
-}
-
 /// What happened to the connection.
 #[derive(Clone, Debug)]
 pub(super) enum Signal {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use async_nats::ConnectOptions;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::stores::address::decoded;
 
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Login {
@@ -20,9 +21,9 @@ impl Login {
     pub(super) fn in_url(text: &str) -> Result<Self> {
         match text.split_once(':') {
             Some((user, password)) => {
-                Ok(Self::Password { user: unescaped(user)?, password: unescaped(password)? })
+                Ok(Self::Password { user: decoded(user)?, password: decoded(password)? })
             }
-            None => unescaped(text).map(Self::Token),
+            None => decoded(text).map(Self::Token),
         }
     }
 
@@ -79,24 +80,6 @@ pub(super) fn readable(option: &str, path: &Path) -> Result<()> {
             Err(Error::new(kind, text).caused_by(error))
         }
     }
-}
-
-fn unescaped(text: &str) -> Result<String> {
-    let wrong = || Error::invalid("user, password or token in the URL is badly percent-encoded");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte == b'%' {
-            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-            let code = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            bytes.push(code.ok_or_else(wrong)?);
-            rest = &after[2..];
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 #[cfg(test)]

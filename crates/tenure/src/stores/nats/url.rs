@@ -8,6 +8,7 @@ use super::login::Login;
 use super::options::{NatsOptions, Storage};
 use crate::error::{Error, Result};
 use crate::store::Timing;
+use crate::stores::address::Address;
 use crate::stores::options::UrlOptions;
 
 const KNOWN: &[&str] = &[
@@ -29,16 +30,12 @@ const KNOWN: &[&str] = &[
 
 impl NatsOptions {
     pub(super) fn from_url(url: &str) -> Result<Self> {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
+        let wrong = || Error::invalid("the URL must begin with nats:// or nats+tls://");
+        let Address { scheme, login, hosts, tail } = Address::of(url).ok_or_else(wrong)?;
         let tls = match scheme {
             "nats" => false,
             "nats+tls" => true,
-            _ => return Err(Error::invalid("the URL must begin with nats:// or nats+tls://")),
-        };
-        let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (Some(user), hosts),
-            None => (None, authority),
+            _ => return Err(wrong()),
         };
         // Several hosts do not fit into one URL; the query is read with none of them.
         let (path, mut query) = UrlOptions::split(&format!("{scheme}://host{tail}"))?;
@@ -48,7 +45,7 @@ impl NatsOptions {
         let mut options = Self {
             servers: servers(hosts, tls)?,
             tls,
-            login: user.map_or(Ok(Login::None), Login::in_url)?,
+            login: login.map_or(Ok(Login::None), Login::in_url)?,
             ca: query.text("ca").map(PathBuf::from),
             certificate: pair(query.text("cert"), query.text("key"))?,
             domain: query.text("domain"),

@@ -13,7 +13,7 @@ use super::folder::FolderRegister;
 use super::objects::{Bucket, Objects, Tags};
 use super::options::{Cloud, ObjectOptions, Place};
 use super::pace::Pace;
-use super::probe::{self, Probe};
+use super::probe::{self, Probe, Tried};
 use super::wire::Wire;
 use crate::clock::{Clock, within};
 use crate::error::{Error, Result};
@@ -68,7 +68,8 @@ impl ObjectOptions {
         let pace = Pace::new(interval, Arc::clone(clock));
         let bucket = self.client(cloud, bucket)?;
         let objects = Objects { bucket, tags, prefix: prefix.to_owned(), pace };
-        probe::run(&objects, &SystemRandom, probe).await?;
+        let tried = probe::run(&objects, &SystemRandom, probe).await?;
+        let findings = findings(cloud, probe, tried);
         let capabilities = Capabilities {
             shared: true,
             durable: true,
@@ -77,7 +78,7 @@ impl ObjectOptions {
             key_bytes_max: NAME_BYTES_MAX - prefix.len(),
             ..Capabilities::default()
         };
-        let info = StoreInfo::new("object", Timing::Observer, capabilities, findings(cloud, probe));
+        let info = StoreInfo::new("object", Timing::Observer, capabilities, findings);
         Ok(BucketRegister { info, objects, watches: WatchHub::default() })
     }
 
@@ -196,13 +197,21 @@ fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-fn findings(cloud: Cloud, probe: Probe) -> Vec<Finding> {
-    let tried = match probe {
-        Probe::Full => Finding::note("probe", "conditional writes held, one by one and at once"),
-        Probe::Quick if cloud == Cloud::Google => {
+fn findings(cloud: Cloud, probe: Probe, tried: Tried) -> Vec<Finding> {
+    let tried = match (tried, probe) {
+        (Tried::AtOnce, _) => {
+            Finding::note("probe", "conditional writes held, one by one and at once")
+        }
+        (Tried::OneByOne, Probe::Full) => Finding::warning(
+            "probe",
+            "conditional writes held one by one; whether they do at the same time could not be \
+             tried, because the store turned most of them away",
+        )
+        .remedy("open it again when the store is less busy, or raise its limit"),
+        (Tried::OneByOne, Probe::Quick) if cloud == Cloud::Google => {
             Finding::note("probe", "conditional writes held, one by one")
         }
-        Probe::Quick => Finding::warning(
+        (Tried::OneByOne, Probe::Quick) => Finding::warning(
             "probe",
             "conditional writes held one by one; whether they do at the same time was not tried",
         )

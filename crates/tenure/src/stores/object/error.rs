@@ -2,6 +2,7 @@
 
 use super::wire::{Fault, What};
 use crate::error::{Error, ErrorKind, Result};
+use crate::stores::cause::cause;
 use crate::stores::register::Swap;
 
 /// What a refused write was for.
@@ -10,6 +11,9 @@ pub(super) enum Condition {
     Absent,
     Same,
 }
+
+/// S3's word for a request that took too long on its way, which it answers with 400.
+const STALLED: &str = "RequestTimeout";
 
 /// Why a read failed, or `None`: there is no such object.
 pub(super) fn read(error: &object_store::Error) -> Option<Error> {
@@ -44,6 +48,7 @@ pub(super) fn write(error: &object_store::Error, condition: Condition) -> Result
             Ok(Swap::Conflict)
         }
         What::Answer { status: 503, code } if code != "SlowDown" => unknown(fault),
+        What::Answer { status: 400, code } if code == STALLED => unknown(fault),
         What::Answer { status: 408 | 500 | 502 | 504.., .. } | What::NoAnswer => unknown(fault),
         What::Answer { .. } | What::NotSent | What::NoCredentials => Err(nothing_changed(fault)),
     }
@@ -52,7 +57,7 @@ pub(super) fn write(error: &object_store::Error, condition: Condition) -> Result
 /// A fault after which it is certain that nothing was written.
 fn nothing_changed(fault: Fault) -> Error {
     let (kind, text) = match &fault.what {
-        What::NotSent => (ErrorKind::Unavailable, no_connection(&fault)),
+        What::NotSent => no_connection(&fault),
         What::NoAnswer => (ErrorKind::Unavailable, "the object store did not answer"),
         What::NoCredentials => (
             ErrorKind::Denied,
@@ -67,13 +72,21 @@ fn nothing_changed(fault: Fault) -> Error {
     Error::new(kind, text).caused_by(fault)
 }
 
-fn no_connection(fault: &Fault) -> &'static str {
-    match fault.tls() {
-        None => "no connection to the object store: is the endpoint right and reachable?",
-        Some(rustls::Error::InvalidMessage(_)) => {
-            "the endpoint does not speak TLS: begin it with http:// and set allow_http=true"
-        }
-        Some(_) => "the certificate of the object store is not trusted: give its CA as option ca",
+fn no_connection(fault: &Fault) -> (ErrorKind, &'static str) {
+    match cause::<rustls::Error>(fault) {
+        None => (
+            ErrorKind::Unavailable,
+            "no connection to the object store: is the endpoint right and reachable?",
+        ),
+        Some(rustls::Error::InvalidMessage(_)) => (
+            ErrorKind::Unavailable,
+            "the endpoint does not speak TLS: begin it with http:// and set allow_http=true",
+        ),
+        Some(rustls::Error::InvalidCertificate(_)) => (
+            ErrorKind::Denied,
+            "the certificate of the object store is not trusted: give its CA as option ca",
+        ),
+        Some(_) => (ErrorKind::Denied, "the object store refused the TLS handshake"),
     }
 }
 
@@ -110,7 +123,9 @@ fn refused(status: u16, code: &str) -> (ErrorKind, &'static str) {
         (429, _) | (503, "SlowDown") => {
             (ErrorKind::Unavailable, "the object store wants fewer requests")
         }
-        (408 | 409 | 500.., _) => (ErrorKind::Unavailable, "the object store cannot work now"),
+        (400, STALLED) | (408 | 409 | 500.., _) => {
+            (ErrorKind::Unavailable, "the object store cannot work now")
+        }
         _ => (ErrorKind::Invalid, "the object store refused the request"),
     }
 }
@@ -161,6 +176,8 @@ mod tests {
             (answer(502, ""), Same, Err(Unknown)),
             (answer(504, ""), Same, Err(Unknown)),
             (answer(408, "RequestTimeout"), Same, Err(Unknown)),
+            (answer(400, "RequestTimeout"), Same, Err(Unknown)),
+            (answer(400, "MalformedXML"), Same, Err(Invalid)),
             (What::NoAnswer, Same, Err(Unknown)),
             (What::NotSent, Same, Err(Unavailable)),
         ] {
@@ -187,6 +204,7 @@ mod tests {
             (answer(403, ""), ErrorKind::Denied),
             (answer(500, ""), ErrorKind::Unavailable),
             (answer(412, ""), ErrorKind::Invalid),
+            (answer(400, "RequestTimeout"), ErrorKind::Unavailable),
             (What::NoAnswer, ErrorKind::Unavailable),
             (What::NotSent, ErrorKind::Unavailable),
             (What::NoCredentials, ErrorKind::Denied),

@@ -220,9 +220,15 @@ fn swap(root: &Path, path: &Path, body: &[u8], expected: Option<&Version>) -> Re
             Error::unknown("the folder could not be synced after a write").caused_by(error)
         })?;
     }
-    match read(path)? {
-        Some(entry) if entry.body == body => Ok(Swap::Done(entry.version)),
-        _ => Err(Error::unknown("another file stands where one was just written")),
+    written(path, body)
+}
+
+/// What became of a body that was put in its place.
+fn written(path: &Path, body: &[u8]) -> Result<Swap> {
+    match read(path) {
+        Ok(Some(entry)) if entry.body == body => Ok(Swap::Done(entry.version)),
+        Ok(_) => Err(Error::unknown("another file stands where one was just written")),
+        Err(error) => Err(Error::unknown("what was just written cannot be read").caused_by(error)),
     }
 }
 
@@ -321,6 +327,15 @@ mod tests {
     ) -> Result<Swap> {
         let key = Key::new(key).unwrap();
         register.swap(Write { key: &key, expected, body, purpose: Purpose::Note }).await
+    }
+
+    #[test]
+    fn a_write_that_cannot_be_read_back_may_have_been_made() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder in its place cannot be read as a file.
+        for path in [folder.path().to_owned(), folder.path().join("gone")] {
+            assert_eq!(written(&path, b"1").unwrap_err().kind(), ErrorKind::Unknown);
+        }
     }
 
     #[tokio::test]

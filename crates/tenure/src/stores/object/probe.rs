@@ -19,32 +19,37 @@ pub enum Probe {
     Full,
 }
 
+/// What could be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tried {
+    OneByOne,
+    AtOnce,
+}
+
 /// How many write at once, and how often. On a server that checks first and writes then, the wrong
 /// ones of these go through nearly every time.
 const WRITERS: usize = 12;
 const ROUNDS: usize = 3;
 
+/// A server that turns most of them away, for want of room or by a limit, lets none race. So many
+/// must be told that another was faster, or the round is repeated: so often in all.
+const CONFLICTS_MIN: usize = 3;
+const ROUNDS_MAX: usize = 6;
+
 /// Long enough that it takes a server a while to write it: that is when the next one gets in.
 const BODY_BYTES: usize = 8 * 1024;
 
 /// Tries the store out on objects of its own, which are removed afterwards where that is allowed.
-pub(super) async fn run(objects: &Objects, random: &dyn Random, probe: Probe) -> Result<()> {
+pub(super) async fn run(objects: &Objects, random: &dyn Random, probe: Probe) -> Result<Tried> {
     let mut bytes = [0; 8];
     if !random.fill(&mut bytes) {
         return Err(Error::unavailable("the operating system gave no random bytes"));
     }
     let name = format!(".tenure-probe-{:016x}", u64::from_le_bytes(bytes));
     let mut names = vec![name.clone()];
-    let mut outcome = one_at_a_time(objects, &name).await;
-    if probe == Probe::Full {
-        for round in 0..ROUNDS {
-            if outcome.is_err() {
-                break;
-            }
-            let name = format!("{name}-{round}");
-            outcome = several_at_once(objects, &name).await;
-            names.push(name);
-        }
+    let mut outcome = one_at_a_time(objects, &name).await.map(|()| Tried::OneByOne);
+    if outcome.is_ok() && probe == Probe::Full {
+        outcome = several_at_once(objects, &name, &mut names).await;
     }
     join_all(names.iter().map(|name| objects.discard(name))).await;
     outcome
@@ -73,13 +78,24 @@ async fn one_at_a_time(objects: &Objects, name: &str) -> Result<()> {
     }
 }
 
-async fn several_at_once(objects: &Objects, name: &str) -> Result<()> {
-    let Some(standing) = race(objects, name, None, "create").await? else { return Ok(()) };
-    race(objects, name, Some(&standing), "update").await?;
-    Ok(())
+async fn several_at_once(objects: &Objects, name: &str, names: &mut Vec<String>) -> Result<Tried> {
+    let mut races = 0;
+    for round in 0..ROUNDS_MAX {
+        let name = format!("{name}-{round}");
+        names.push(name.clone());
+        let Some(standing) = race(objects, &name, None, "create").await? else { continue };
+        if race(objects, &name, Some(&standing), "update").await?.is_some() {
+            races += 1;
+        }
+        if races == ROUNDS {
+            return Ok(Tried::AtOnce);
+        }
+    }
+    Ok(Tried::OneByOne)
 }
 
-/// Lets several write at once, of whom one may win; what stands afterwards is the winner's.
+/// Lets several write at once, of whom one may win; what stands afterwards is the winner's. `None`
+/// when it was no race.
 async fn race(
     objects: &Objects,
     name: &str,
@@ -89,11 +105,12 @@ async fn race(
     let bodies: Vec<_> = (0..WRITERS).map(|n| format!("{verb} {n:0BODY_BYTES$}")).collect();
     let writers = bodies.iter().map(|body| objects.put(name, body.as_bytes(), expected));
     let mut winners = Vec::new();
+    let mut conflicts = 0;
     let mut in_doubt = false;
     for (swap, body) in join_all(writers).await.into_iter().zip(&bodies) {
         match swap {
             Ok(Swap::Done(_)) => winners.push(body),
-            Ok(Swap::Conflict) => {}
+            Ok(Swap::Conflict) => conflicts += 1,
             Err(error) if error.retry() == Retry::Never => return Err(error),
             Err(error) => in_doubt |= error.retry() == Retry::Unknown,
         }
@@ -111,7 +128,8 @@ async fn race(
     if !in_doubt && !winners.first().is_none_or(is_the_winners) {
         return Err(faulty("answered that a write was made, and shows another"));
     }
-    Ok(stands.map(|entry| entry.version))
+    let was_race = winners.len() == 1 && conflicts >= CONFLICTS_MIN;
+    Ok(stands.map(|entry| entry.version).filter(|_| was_race))
 }
 
 fn written(swap: Swap) -> Result<Version> {

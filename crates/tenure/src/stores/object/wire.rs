@@ -16,6 +16,7 @@ use object_store::client::{
 use object_store::{ClientConfigKey, ClientOptions};
 
 use crate::error::{Error, Result};
+use crate::stores::cause::cause;
 
 /// Longer than a small request takes. The engine has a shorter limit of its own.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -77,21 +78,8 @@ impl Fault {
 
     /// The fault among the causes of an error.
     pub(super) fn of(error: &object_store::Error) -> Option<Self> {
-        causes(error).find_map(|cause| cause.downcast_ref::<Self>()).cloned()
+        cause::<Self>(error).cloned()
     }
-
-    /// What was wrong with TLS, if that is why there was no connection.
-    pub(super) fn tls(&self) -> Option<&rustls::Error> {
-        causes(self).find_map(tls_in)
-    }
-}
-
-/// An error of input or output hides what it is made of from the chain of causes.
-fn tls_in<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
-    if let Some(error) = cause.downcast_ref::<std::io::Error>() {
-        return tls_in(error.get_ref()?);
-    }
-    cause.downcast_ref()
 }
 
 fn causes<'a>(

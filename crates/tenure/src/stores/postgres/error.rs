@@ -6,6 +6,7 @@ use std::fmt;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, Error as Native, Severity, SqlState};
 
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 
 /// What the server said, without the details: those may quote a row, and so an owner.
@@ -28,7 +29,7 @@ impl StdError for Said {}
 pub(super) fn no_connection(error: PoolError) -> Error {
     match error {
         PoolError::Backend(error) => connecting(error), // tidy-allow: the name is deadpool's
-        PoolError::Timeout(_) => away().caused_by(error),
+        PoolError::Timeout(_) => none_free().caused_by(error),
         PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             Error::unavailable("the store is closed").caused_by(error)
         }
@@ -76,6 +77,19 @@ pub(super) fn away() -> Error {
     Error::unavailable(
         "PostgreSQL cannot be reached: check that it runs, and that host and port are right",
     )
+}
+
+/// No connection came free, or about, in time: nothing was sent.
+pub(super) fn none_free() -> Error {
+    Error::unavailable(
+        "no connection to PostgreSQL was free in time: check that it answers, and that the option \
+         connections is not too low",
+    )
+}
+
+/// The server took a statement and did not answer.
+pub(super) fn silent(effect: Effect) -> Error {
+    effect.unanswered("PostgreSQL did not answer in time")
 }
 
 /// An error after which nothing was changed: of a read, or before a write was executed.

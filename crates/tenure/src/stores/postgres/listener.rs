@@ -10,10 +10,12 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::{self, connecting, harmless};
+use super::error::{self, connecting, harmless, silent};
 use super::names::{Names, quoted};
 use super::options::CONNECT_TIMEOUT;
+use super::pool::ANSWER_WITHIN;
 use crate::clock::{Clock, within};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::watch::{Watch, WatchHub};
@@ -76,6 +78,7 @@ fn lock(channels: &Channels) -> MutexGuard<'_, HashMap<String, Key>> {
 /// A connection that listens.
 pub(super) struct Line {
     hub: WatchHub,
+    clock: Arc<dyn Clock>,
     client: Client,
     channels: Channels,
     /// Ends with the connection.
@@ -111,7 +114,8 @@ impl Line {
                 hub.ring_all();
             })
         };
-        Ok(Self { hub, client, channels, hearing, heard_probe: Some(heard_probe) })
+        let (clock, heard_probe) = (Arc::clone(&place.clock), Some(heard_probe));
+        Ok(Self { hub, clock, client, channels, hearing, heard_probe })
     }
 
     /// Listens on a channel that is no key's.
@@ -132,8 +136,16 @@ impl Line {
         self.command(&format!("UNLISTEN {}", quoted(channel))).await
     }
 
+    /// A connection that does not answer is ended here, which makes the desk connect anew.
     async fn command(&self, sql: &str) -> Result<()> {
-        self.client.batch_execute(sql).await.map_err(harmless)
+        match within(&*self.clock, ANSWER_WITHIN, self.client.batch_execute(sql)).await {
+            Ok(answer) => answer.map_err(harmless),
+            Err(_) => {
+                self.hearing.abort();
+                self.hub.ring_all();
+                Err(silent(Effect::Read))
+            }
+        }
     }
 
     /// Listens for all of `keys`, and says so to those who release them: see the statements.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use deadpool_postgres::{
     Client, Manager, ManagerConfig, Object, Pool as Connections, PoolConfig, QueueMode,
@@ -13,22 +15,25 @@ use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_check
 use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::{self, harmless, lost_race, not_prepared_here, taints_connection, writing};
-use super::options::CONNECT_TIMEOUT;
+use super::error::{
+    self, harmless, lost_race, not_prepared_here, silent, taints_connection, writing,
+};
 use super::statements::Statement;
+use crate::clock::{Clock, Elapsed, within};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
+
+/// Within this a statement is sent and answered. Later its caller has long given up, and what is
+/// granted then is granted to nobody.
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Within this a connection is free, or made.
+const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often a statement that lost a race is sent before its caller is told.
 pub(super) const RACES: usize = 16;
 
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
-
-/// Whether a statement changes anything, and so may have done so when its answer is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    Read,
-    Write,
-}
 
 /// A text that no log shows: the client library writes parameters to its own.
 pub(super) struct Hidden(pub(super) String);
@@ -58,6 +63,7 @@ impl ToSql for Hidden {
 /// The connections of a store.
 pub(super) struct Pool {
     connections: Connections,
+    clock: Arc<dyn Clock>,
     prepare: AtomicBool,
     plainly: AtomicBool,
 }
@@ -69,19 +75,26 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    pub(super) fn new(server: Config, tls: MakeRustlsConnect, count: usize) -> Result<Self> {
+    pub(super) fn new(
+        server: Config,
+        tls: MakeRustlsConnect,
+        count: usize,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
         // A connection that ended is noticed by its task; asking it first would be a round trip.
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let connections = Connections::builder(Manager::from_config(server, tls, manager))
             .config(PoolConfig {
                 max_size: count,
-                timeouts: Timeouts { create: Some(CONNECT_TIMEOUT), wait: None, recycle: None },
+                // `get` has a limit for all three.
+                timeouts: Timeouts { create: None, wait: None, recycle: None },
                 queue_mode: QueueMode::Lifo,
             })
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| Error::unavailable("no pool can be made").caused_by(error))?;
-        Ok(Self { connections, prepare: AtomicBool::new(false), plainly: AtomicBool::new(true) })
+        let (prepare, plainly) = (AtomicBool::new(false), AtomicBool::new(true));
+        Ok(Self { connections, clock, prepare, plainly })
     }
 
     /// Whether statements are prepared by name: only where a session stays on its connection.
@@ -98,7 +111,25 @@ impl Pool {
 
     /// A connection, for what is not one statement.
     pub(super) async fn get(&self) -> Result<Client> {
-        self.connections.get().await.map_err(error::no_connection)
+        match self.within(CONNECTION_WITHIN, self.connections.get()).await {
+            Ok(got) => got.map_err(error::no_connection),
+            Err(Elapsed) => Err(error::none_free()),
+        }
+    }
+
+    /// Runs `work` for at most `limit`. A connection that kept silent until then is to be
+    /// [given up](Self::give_up).
+    pub(super) async fn within<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Elapsed> {
+        within(&*self.clock, limit, work).await
+    }
+
+    /// Ends a connection and makes room for another.
+    pub(super) fn give_up(client: Client) {
+        drop(Object::take(client));
     }
 
     /// Runs one statement in a transaction of its own and one round trip.
@@ -108,17 +139,26 @@ impl Pool {
         statement: &Statement,
         values: &[Value<'_>],
     ) -> Result<Vec<Row>> {
+        let deadline = self.clock.now() + ANSWER_WITHIN;
         let mut races = 0;
         loop {
             let client = self.get().await?;
-            let error = match self.send(&client, statement, values).await {
-                Ok(rows) => return Ok(rows),
-                Err(error) => error,
+            let left = deadline.since(self.clock.now());
+            if left.is_zero() {
+                return Err(error::none_free());
+            }
+            let error = match self.within(left, self.send(&client, statement, values)).await {
+                Ok(Ok(rows)) => return Ok(rows),
+                Ok(Err(error)) => error,
+                Err(Elapsed) => {
+                    Self::give_up(client);
+                    return Err(silent(effect));
+                }
             };
             if let Failure::Answer(error) | Failure::Preparing(error) = &error
                 && taints_connection(error)
             {
-                drop(Object::take(client));
+                Self::give_up(client);
             }
             match error {
                 Failure::Answer(native) | Failure::Preparing(native)

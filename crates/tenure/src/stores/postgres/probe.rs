@@ -8,9 +8,10 @@ use tokio_postgres::types::Type;
 
 use super::error::READ_ONLY;
 use super::listener::{Line, Place};
-use super::pool::{Effect, Pool};
+use super::pool::Pool;
 use super::statements::Statement;
 use crate::clock::Clock;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::random::{Random, SystemRandom};

@@ -6,8 +6,9 @@ use tokio_postgres::types::Type;
 
 use super::error::harmless;
 use super::names::{FORMAT, Names};
-use super::pool::{Effect, Pool};
+use super::pool::Pool;
 use super::statements::Statement;
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 

@@ -99,7 +99,7 @@ fn acquire(leases: &str, fences: &str) -> Statement {
                     NULL::timestamptz
                 FROM (
                     SELECT now, now + $4 * interval '1 ms' AS until,
-                        t.owner IS NOT NULL AND t.deadline > now AS live
+                        $5 AND t.owner = $2 AND t.deadline > now AS live
                     FROM clock_timestamp() AS now
                 ) AS moment
             )

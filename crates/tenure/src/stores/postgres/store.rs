@@ -11,7 +11,7 @@ use super::error;
 use super::listener::{Listener, Place};
 use super::names::Names;
 use super::options::PostgresOptions;
-use super::pool::{Effect, Hidden, Pool, RACES, Value};
+use super::pool::{Hidden, Pool, RACES, Value};
 use super::rows::{Answer, foreign, millis};
 use super::statements::{Statement, Statements, after_prefix};
 use super::sweep::{Sweep, keep_sweeping};
@@ -20,6 +20,7 @@ use crate::claim::{
     Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use crate::clock::{Clock, within};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::finding::Finding;
 use crate::key::Key;
@@ -69,7 +70,8 @@ impl PostgresStore {
 
     async fn connect(options: PostgresOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
         let tls = options.tls.connector()?;
-        let pool = Pool::new(options.server.clone(), tls.clone(), options.connections)?;
+        let (server, count) = (options.server.clone(), options.connections);
+        let pool = Pool::new(server, tls.clone(), count, Arc::clone(clock))?;
         let mut findings = probe::server(&pool).await?;
         findings.extend(schema::ensure(&pool, &options.names).await?);
         if options.trusts_the_network() {

@@ -12,13 +12,14 @@ use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::error::{harmless, lost_race};
+use super::error::{harmless, lost_race, silent};
 use super::names::{Names, literal};
-use super::pool::{Effect, Pool};
+use super::pool::Pool;
 use super::rows::millis;
 use super::statements::Statement;
 use super::store::PostgresStore;
 use crate::clock::Clock;
+use crate::effect::Effect;
 use crate::error::Result;
 
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -114,7 +115,12 @@ impl Sweep {
 /// Sends one message and so one transaction: a process that is stopped midway must not keep the
 /// table locked. `None` when the table is in use.
 async fn send(pool: &Pool, sql: &str) -> Result<Option<Vec<SimpleQueryMessage>>> {
-    match pool.get().await?.simple_query(sql).await {
+    let client = pool.get().await?;
+    let Ok(answer) = pool.within(INTERVAL, client.simple_query(sql)).await else {
+        Pool::give_up(client);
+        return Err(silent(Effect::Write));
+    };
+    match answer {
         Ok(messages) => Ok(Some(messages)),
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(None),
         Err(error) if lost_race(&error) => Ok(None),

@@ -1,21 +1,12 @@
 //! What the errors of Redis and of the way to it mean for a caller, case by case.
 
-use std::error::Error as StdError;
 use std::io;
-use std::sync::Arc;
 
 use ::redis::{ErrorKind as NativeKind, RedisError, ServerErrorKind};
 
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
-
-/// Whether a command may change something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// It only reads.
-    Read,
-    /// It writes.
-    Write,
-}
+use crate::stores::cause::cause;
 
 /// Why a command has no answer.
 #[derive(Debug)]
@@ -51,10 +42,7 @@ impl Fault {
             Self::Unreachable(error) => error,
             Self::Refused(error) => refused(error),
             Self::Silent(cause) => {
-                let error = match effect {
-                    Effect::Read => Error::unavailable("Redis did not answer"),
-                    Effect::Write => Error::unknown("Redis did not answer: it may have done it"),
-                };
+                let error = effect.unanswered("Redis did not answer");
                 match cause {
                     Some(cause) => error.caused_by(cause),
                     None => error,
@@ -245,22 +233,4 @@ fn tls_trouble(error: &rustls::Error) -> (ErrorKind, &'static str) {
         ),
         _ => (ErrorKind::Denied, "TLS: the handshake with Redis failed"),
     }
-}
-
-/// The first cause of this type, also inside of what an `Arc` or an I/O error wraps.
-fn cause<T: StdError + 'static>(error: &RedisError) -> Option<&T> {
-    let mut next: Option<&(dyn StdError + 'static)> = error.source();
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        next = if let Some(shared) = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>() {
-            Some(&**shared)
-        } else if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner)
-        } else {
-            error.source()
-        };
-    }
-    None
 }

@@ -5,11 +5,13 @@
 //!
 //! # What it guarantees
 //! Class F (fenced-correct) on one server without replicas that has `appendonly yes`, `appendfsync
-//! always`, and either no `maxmemory` or `maxmemory-policy noeviction`. It is class E (efficiency
-//! only), with the reason and the remedy among its findings, when
+//! always`, `no-appendfsync-on-rewrite no` (the default), and either no `maxmemory` or
+//! `maxmemory-policy noeviction`. It is class E (efficiency only), with the reason and the remedy
+//! among its findings, when
 //! - there are replicas, Sentinels or a Cluster: replication is asynchronous, so a replica that
 //!   takes over may not know the last grants;
-//! - the append-only file is off, or synced later than before the answer: a crash may lose grants;
+//! - the append-only file is off, or synced later than before the answer, be it only while it is
+//!   rewritten (`no-appendfsync-on-rewrite yes`): a crash may lose grants;
 //! - the memory is limited and keys may be evicted: a lock may be one of them;
 //! - `CONFIG GET` is not allowed: the worst is assumed.
 //!
@@ -26,8 +28,8 @@
 //!
 //! # Required
 //! Redis 6.0 or newer (its protocol version 3 tells when a connection breaks), or Valkey. Scripts
-//! and messages must be allowed. Tested with Redis 7.0 and 6.2 and Valkey 8.1. When a store is
-//! opened, it takes and gives back a lock of its own, so that whatever is missing is found there.
+//! and messages must be allowed. Tested with Redis 7.0. When a store is opened, it takes and
+//! gives back a lock of its own, so that whatever is missing is found there.
 //!
 //! # URL
 //! ```text

@@ -7,11 +7,12 @@ use ::redis::aio::PubSub;
 use ::redis::{Cmd, ServerErrorKind, Value};
 
 use super::dial::Dialer;
-use super::error::{Effect, Fault};
+use super::error::Fault;
 use super::line::{Asking, Line};
 use super::options::{Address, Layout};
 use super::script::Script;
 use super::slot::{Names, SLOTS};
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How often one command may be sent on to another node. Each time, the last one did nothing.

@@ -4,11 +4,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use url::form_urlencoded;
-
 use super::store::RedisStore;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::stores::address::decoded;
 use crate::stores::options::UrlOptions;
 
 const PORT: u16 = 6379;
@@ -94,7 +93,7 @@ impl RedisOptions {
             layout,
             addresses,
             database: database(parts.path)?,
-            credentials: credentials(parts.user_info),
+            credentials: credentials(parts.user_info)?,
             sentinel_credentials: Credentials::default(),
             tls: tls.then(Tls::default),
         };
@@ -260,24 +259,19 @@ fn database(path: &str) -> Result<u32> {
     path.parse().map_err(|_| Error::invalid(text))
 }
 
-fn credentials(user_info: Option<&str>) -> Credentials {
-    let from_url = |text: &str| Some(decoded(text)).filter(|text| !text.is_empty());
+fn credentials(user_info: Option<&str>) -> Result<Credentials> {
+    let from_url =
+        |text: &str| decoded(text).map(|text| Some(text).filter(|text| !text.is_empty()));
     let from_environment = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let (username, password) =
         match user_info.map(|info| info.split_once(':').unwrap_or((info, ""))) {
-            Some((username, password)) => (from_url(username), from_url(password)),
+            Some((username, password)) => (from_url(username)?, from_url(password)?),
             None => (None, None),
         };
-    Credentials {
+    Ok(Credentials {
         username: username.or_else(|| from_environment("REDIS_USERNAME")),
         password: password.or_else(|| from_environment("REDISCLI_AUTH")),
-    }
-}
-
-/// The text with its `%XX` resolved; a plus sign is one.
-fn decoded(text: &str) -> String {
-    let text = format!("={}", text.replace('+', "%2B").replace('&', "%26"));
-    form_urlencoded::parse(text.as_bytes()).map(|(_, value)| value.into_owned()).collect()
+    })
 }
 
 #[cfg(test)]
@@ -320,6 +314,7 @@ mod tests {
             "redis://:secret@h:0",
             "redis://:secret@h/secret",
             "redis://:secret@[::1",
+            "redis://:secret%@h",
             "redis://:secret@a,,b",
             "http://:secret@h",
             "redis://:secret@h?secret=1",

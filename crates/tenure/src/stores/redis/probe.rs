@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use ::redis::{Value, from_redis_value};
 
-use super::error::{Effect, Fault, LOADING, too_old};
+use super::error::{Fault, LOADING, too_old};
 use super::nodes::Nodes;
 use super::options::{Address, Layout};
+use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::finding::Finding;
 
@@ -40,8 +41,8 @@ pub(super) async fn probe(nodes: &Nodes) -> Result<Report> {
         info.version(&mut report);
         info.replication(layout, &mut report);
         info.memory(&mut report);
-        let fsync = appendfsync(nodes, &address).await?;
-        info.persistence(fsync.as_deref(), &mut report);
+        let syncing = Syncing::ask(nodes, &address).await?;
+        info.persistence(&syncing, &mut report);
     }
     report.add(Finding::note(
         "clock",
@@ -126,7 +127,7 @@ impl Info {
         );
     }
 
-    fn persistence(&self, fsync: Option<&str>, report: &mut Report) {
+    fn persistence(&self, syncing: &Syncing, report: &mut Report) {
         let remedy = "CONFIG SET appendonly yes and appendfsync always, and in redis.conf";
         if self.get("aof_enabled") != "1" {
             report.durable = false;
@@ -135,8 +136,14 @@ impl Info {
             report.add(Finding::lowering("appendonly", text).remedy(remedy));
             return;
         }
-        let finding = match fsync {
-            Some("always") => return,
+        let finding = match syncing.when.as_deref() {
+            Some("always") if syncing.pauses.as_deref() == Some("no") => return,
+            Some("always") => Finding::lowering(
+                "no-appendfsync-on-rewrite",
+                "the append-only file is not synced while Redis rewrites it or saves a snapshot: a \
+                 crash of the machine meanwhile may lose grants (fences still grow, by the clock)",
+            )
+            .remedy("CONFIG SET no-appendfsync-on-rewrite no, and in redis.conf"),
             Some(fsync) => Finding::lowering(
                 "appendfsync",
                 format!(
@@ -156,17 +163,34 @@ impl Info {
     }
 }
 
-/// When the append-only file is synced; `None` when Redis does not tell.
-async fn appendfsync(nodes: &Nodes, address: &Address) -> Result<Option<String>> {
+/// How the append-only file is synced; `None` where Redis does not tell.
+struct Syncing {
+    /// The setting `appendfsync`.
+    when: Option<String>,
+    /// The setting `no-appendfsync-on-rewrite`.
+    pauses: Option<String>,
+}
+
+impl Syncing {
+    async fn ask(nodes: &Nodes, address: &Address) -> Result<Self> {
+        Ok(Self {
+            when: setting(nodes, address, "appendfsync").await?,
+            pauses: setting(nodes, address, "no-appendfsync-on-rewrite").await?,
+        })
+    }
+}
+
+/// Before version 7, only one can be asked for at a time.
+async fn setting(nodes: &Nodes, address: &Address, name: &str) -> Result<Option<String>> {
     let mut command = ::redis::cmd("CONFIG");
-    command.arg("GET").arg("appendfsync");
+    command.arg("GET").arg(name);
     let answer: Value = match nodes.call_at(address, &command).await {
         Ok(answer) => answer,
         Err(Fault::Refused(_)) => return Ok(None),
         Err(fault) => return Err(fault.explain(Effect::Read)),
     };
-    let settings: HashMap<String, String> = from_redis_value(answer).unwrap_or_default();
-    Ok(settings.get("appendfsync").cloned())
+    let mut settings: HashMap<String, String> = from_redis_value(answer).unwrap_or_default();
+    Ok(settings.remove(name))
 }
 
 #[cfg(test)]
@@ -187,11 +211,19 @@ mod tests {
     }
 
     fn lowered(info: &Info, layout: &Layout, fsync: Option<&str>) -> Vec<&'static str> {
+        lowered_with(
+            info,
+            layout,
+            &Syncing { when: fsync.map(str::to_owned), pauses: Some("no".into()) },
+        )
+    }
+
+    fn lowered_with(info: &Info, layout: &Layout, syncing: &Syncing) -> Vec<&'static str> {
         let mut report = Report::default();
         info.version(&mut report);
         info.replication(layout, &mut report);
         info.memory(&mut report);
-        info.persistence(fsync, &mut report);
+        info.persistence(syncing, &mut report);
         let lowering = report.findings.iter().filter(|f| f.severity == Severity::Lowering);
         lowering.inspect(|finding| assert!(finding.remedy.is_some())).map(|f| f.topic).collect()
     }
@@ -211,6 +243,11 @@ mod tests {
         assert_eq!(lowered(&info(&[("aof_enabled", "0")]), one, always), ["appendonly"]);
         for fsync in [Some("everysec"), Some("no"), None] {
             assert_eq!(lowered(&info(&[]), one, fsync), ["appendfsync"]);
+        }
+        for pauses in [Some("yes".to_owned()), None] {
+            let syncing = Syncing { when: Some("always".into()), pauses };
+            let lowered = lowered_with(&info(&[]), one, &syncing);
+            assert_eq!(lowered, ["no-appendfsync-on-rewrite"]);
         }
     }
 

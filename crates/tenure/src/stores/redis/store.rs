@@ -11,7 +11,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::bell::{Bell, channel};
 use super::dial::Dialer;
-use super::error::Effect;
 use super::nodes::Nodes;
 use super::options::{Address, RedisOptions};
 use super::probe::probe;
@@ -22,6 +21,7 @@ use crate::claim::{
     Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use crate::clock::{Clock, within};
+use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
 use crate::key::Key;

@@ -11,7 +11,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,13 +33,23 @@ pub struct Version {
 }
 
 /// What a register holds for a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` shows the size of the body only, because the owner is part of it; so it does for
+/// [`Write`].
+#[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Which write it is of.
     pub version: Version,
     /// What was written. Empty, under [`Fences::Revision`]: no one holds the key, and this version
     /// is to be written over.
     pub body: Vec<u8>,
+}
+
+impl Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = format_args!("{} bytes", self.body.len());
+        f.debug_struct("Entry").field("version", &self.version).field("body", &body).finish()
+    }
 }
 
 /// What a write is for.
@@ -55,7 +65,7 @@ pub enum Purpose {
 }
 
 /// A conditional write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Write<'a> {
     /// Where.
     pub key: &'a Key,
@@ -65,6 +75,17 @@ pub struct Write<'a> {
     pub body: &'a [u8],
     /// What for.
     pub purpose: Purpose,
+}
+
+impl Debug for Write<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Write")
+            .field("key", self.key)
+            .field("expected", &self.expected)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("purpose", &self.purpose)
+            .finish()
+    }
 }
 
 /// How a conditional write went.

@@ -1,5 +1,6 @@
 //! The rule applied to a register: look, decide, swap; once more when someone was faster.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,12 +28,17 @@ const TRIES: u32 = 16;
 const AT_LEAST: Duration = Duration::from_millis(50);
 
 /// A [`Store`] on a [`Register`].
-#[derive(Debug)]
 pub struct RegisterStore {
     register: Arc<dyn Register>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     seen: Sightings,
+}
+
+impl fmt::Debug for RegisterStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegisterStore").field("register", &self.register).finish_non_exhaustive()
+    }
 }
 
 /// What stands under a key, and which write it is of.

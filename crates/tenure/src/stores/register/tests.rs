@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use shelf::{Fate, Hands, Shelf};
 
-use super::{Register, RegisterStore};
+use super::{Entry, Purpose, Register, RegisterStore, Version, Write};
 use crate::claim::{Attempt, Claim, Grant, ListQuery, Pledge, Reentry, Released, Renewal, Renewed};
 use crate::clock::SystemClock;
 use crate::error::{ErrorKind, Result};
@@ -93,6 +93,23 @@ async fn a_warm_cycle_costs_two_swaps_and_no_read() {
     assert!(matches!(process.renew("b").await.unwrap(), Renewed::Renewed(_)));
     assert_eq!(shelf.cost(), (0, 1), "renewal");
     assert!(second.fence > first.fence);
+}
+
+#[tokio::test]
+async fn no_owner_shows_in_a_store_that_has_seen_it() {
+    let shelf = Shelf::new();
+    let process = process(&shelf);
+    process.granted("canary").await;
+    let body = b"canary";
+    let version = Version { tag: "tag".into(), revision: None };
+    let entry = Entry { version: version.clone(), body: body.to_vec() };
+    let key = Key::new("k").unwrap();
+    let write = Write { key: &key, expected: Some(&version), body, purpose: Purpose::Note };
+    let shown = format!("{:?} {entry:?} {write:?}", process.store);
+    let as_bytes = format!("{body:?}");
+    let as_bytes = as_bytes.trim_matches(['[', ']']);
+    assert!(!shown.contains("canary") && !shown.contains(as_bytes), "{shown}");
+    assert!(shown.contains("6 bytes") && shown.contains("\"tag\""), "{shown}");
 }
 
 #[tokio::test]

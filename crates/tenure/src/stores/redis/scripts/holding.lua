@@ -6,6 +6,8 @@ local function is_of(secret, number)
 end
 
 -- Never shorter: a lock without end stays one, and a later end stays later.
+-- The order matters: a PEXPIRE needs no memory, and after its first write a script is not refused
+-- another for want of it. So this does all or nothing.
 local function prolong(wanted)
   if left >= 0 and left < wanted then
     left = wanted
