@@ -133,4 +133,14 @@ mod tests {
             assert_eq!(same.count(), 1, "{code}");
         }
     }
+
+    #[test]
+    fn the_table_of_the_document_is_this_one() {
+        let document = include_str!("../../../docs/dapr.md");
+        for code in DaprCode::ALL {
+            let DaprFault { name, http, .. } = code.fault();
+            assert!(document.contains(&format!("\n| `{name}` | {http} | ")), "{name}");
+        }
+        assert_eq!(document.matches("\n| `ERR_").count(), DaprCode::ALL.len());
+    }
 }
