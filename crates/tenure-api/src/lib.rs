@@ -5,6 +5,7 @@
 //! | [`tenure_v1`] | tenure's own API: `LockService` for everyone, `StoreService` for the library |
 //! | [`dapr_v1`] | the part of Dapr's runtime API that has to do with locks |
 //! | [`Code`] | the one table of errors: code, HTTP, gRPC, exit code, retry |
+//! | [`DaprCode`] | the same for Dapr's API: `errorCode`, HTTP, gRPC |
 //! | [`duration`] | durations as people write them |
 //! | [`time`] | durations and timestamps as protocol buffers have them |
 //! | [`OPENAPI`] | the HTTP API as an OpenAPI document |
@@ -13,10 +14,12 @@
 //! The modules of messages are made from `proto/` by `tests/generated.rs`, which fails when they
 //! are not up to date. Nothing is generated when this crate is built: it needs no `protoc`.
 
+mod dapr_error;
 pub mod duration;
 mod error;
 pub mod time;
 
+pub use dapr_error::{DAPR_DOMAIN, DaprCode, DaprFault};
 pub use error::{Code, DOMAIN, Fault};
 
 /// tenure's own API, version 1.

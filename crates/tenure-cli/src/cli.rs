@@ -172,12 +172,18 @@ pub(crate) struct ServeArgs {
     pub(crate) insecure: bool,
 
     /// Serve Dapr's HTTP API on this port, on 3500 when none is given
-    #[arg(long, value_name = "PORT", env = "DAPR_HTTP_PORT", num_args = 0..=1, default_missing_value = "3500")]
+    #[arg(long, value_name = "PORT", env = "DAPR_HTTP_PORT")]
+    #[arg(num_args = 0..=1, default_missing_value = "3500")]
     pub(crate) dapr_http_port: Option<u16>,
 
     /// Serve Dapr's gRPC API on this port, on 50001 when none is given
-    #[arg(long, value_name = "PORT", env = "DAPR_GRPC_PORT", num_args = 0..=1, default_missing_value = "50001")]
+    #[arg(long, value_name = "PORT", env = "DAPR_GRPC_PORT")]
+    #[arg(num_args = 0..=1, default_missing_value = "50001")]
     pub(crate) dapr_grpc_port: Option<u16>,
+
+    /// A folder with Dapr's components: those of type lock.redis become stores
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dapr_components: Option<PathBuf>,
 
     /// The application beside which this server runs, as Dapr knows it
     #[arg(long, value_name = "NAME", env = "APP_ID")]

@@ -21,6 +21,11 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
         return Ok(Exit::SUCCESS);
     }
     say::progress(&format_args!("serving on http://{}", running.address()));
+    for (surface, address) in [("HTTP", running.dapr_http()), ("gRPC", running.dapr_grpc())] {
+        if let Some(address) = address {
+            say::progress(&format_args!("serving Dapr's API over {surface} on {address}"));
+        }
+    }
     while signals.wants_reload().await {
         match configuration(args)
             .map_err(|failure| failure.to_string())
@@ -41,28 +46,40 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         Some(path) => Config::read(path).map_err(|failure| refused(&failure))?,
         None => Config::default(),
     };
-    if args.store.is_some() || config.stores.is_empty() {
-        let url = store_url::resolve(args.store.as_deref())?;
-        let store = StoreConfig {
-            url: Url(url.as_str().to_owned()),
-            raw_keys: false,
-            key_secret_file: None,
-            key_prefix: None,
-        };
-        config.stores = [(STORE.to_owned(), store)].into();
+    if let Some(app_id) = &args.app_id {
+        config.dapr.app_id.clone_from(app_id);
+    }
+    if args.store.is_some() {
+        config.stores = [(STORE.to_owned(), own_store(args)?)].into();
+        config.default_store = None;
+    }
+    config.dapr.components = args.dapr_components.clone().or(config.dapr.components);
+    for note in config.load_components().map_err(|failure| refused(&failure))? {
+        say::progress(&note);
+    }
+    if config.stores.is_empty() {
+        config.stores = [(STORE.to_owned(), own_store(args)?)].into();
         config.default_store = None;
     }
     config.listen = args.listen.or(config.listen);
     config.insecure |= args.insecure;
     config.dapr.http_port = args.dapr_http_port.or(config.dapr.http_port);
     config.dapr.grpc_port = args.dapr_grpc_port.or(config.dapr.grpc_port);
-    if let Some(app_id) = &args.app_id {
-        config.dapr.app_id.clone_from(app_id);
-    }
     if args.log_json {
         config.log.format = LogFormat::Json;
     }
     Ok(config)
+}
+
+/// The store that is named, or the one of this user.
+fn own_store(args: &ServeArgs) -> Result<StoreConfig, Failure> {
+    let url = store_url::resolve(args.store.as_deref())?;
+    Ok(StoreConfig {
+        url: Url(url.as_str().to_owned()),
+        raw_keys: false,
+        key_secret_file: None,
+        key_prefix: None,
+    })
 }
 
 fn refused(failure: &ServerFailure) -> Failure {

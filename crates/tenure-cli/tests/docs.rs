@@ -65,7 +65,8 @@ fn line_is_like(line: &str, pattern: &str) -> bool {
 
 /// Ports of this run in place of those of the document.
 fn with_free_ports(document: &str) -> String {
-    let listeners = ["7117", "7118"].map(|port| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
+    let listeners = ["7117", "7118", "3500", "50001"]
+        .map(|port| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
     let text = listeners.iter().fold(document.to_owned(), |text, (port, listener)| {
         text.replace(port, &listener.local_addr().unwrap().port().to_string())
     });
@@ -115,6 +116,11 @@ fn run(document: &str) {
 #[test]
 fn the_examples_of_the_server_s_page_do_what_they_show() {
     run(include_str!("../../../docs/server.md"));
+}
+
+#[test]
+fn the_examples_of_dapr_s_page_do_what_they_show() {
+    run(include_str!("../../../docs/dapr.md"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::grpc::status_of;
 
 /// The header that Dapr's clients send their token in.
-const DAPR_TOKEN: &str = "dapr-api-token";
+pub(crate) const DAPR_TOKEN: &str = "dapr-api-token";
 
 /// A bearer token as the server knows it: never the token itself.
 #[derive(Clone)]
@@ -141,6 +141,7 @@ pub(crate) fn refusal(failure: Failure, headers: &HeaderMap) -> Response {
     failure.into_response()
 }
 
+/// Whether a request is a call by gRPC.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("application/grpc"))

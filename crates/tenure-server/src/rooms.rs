@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure::{KeyPolicy, Locks, LocksBuilder, Namespace, Store};
 use tenure_api::Code;
 
+use crate::dapr::KeyPrefix;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 
@@ -20,7 +21,7 @@ pub struct NamedStore {
     /// How keys are written into it.
     pub key_policy: KeyPolicy,
     /// What stands before every key that comes by Dapr's API.
-    pub dapr_prefix: String,
+    pub dapr_prefix: KeyPrefix,
 }
 
 /// The stores, and the locks of each namespace on them.

@@ -1,7 +1,7 @@
 //! A server from its configuration: opened, running, and brought to an end.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tenure::clock::{Clock, SystemClock, within};
@@ -17,12 +17,13 @@ use crate::api::Api;
 use crate::app_health::AppHealth;
 use crate::audit::Audit;
 use crate::config::{CertificateConfig, Config, OnShutdown, STORE, StoreConfig, access_of};
+use crate::dapr::{KeyPrefix, Sidecar};
 use crate::door::{Door, Guests};
 use crate::failure::Failure;
 use crate::meter::MeterLayer;
 use crate::metrics::Metrics;
 use crate::rooms::{NamedStore, Rooms};
-use crate::server::router;
+use crate::server::{dapr_router, router};
 use crate::tls::Encryption;
 
 /// A server that runs. Dropping it stops it at once; [`shutdown`](Self::shutdown) is the clean end.
@@ -31,6 +32,8 @@ pub struct Running {
     api: Arc<Api>,
     door: Arc<Door>,
     address: SocketAddr,
+    dapr_http: Option<SocketAddr>,
+    dapr_grpc: Option<SocketAddr>,
     config: Config,
     clock: Arc<dyn Clock>,
     end: watch::Sender<bool>,
@@ -43,7 +46,10 @@ impl Running {
     ///
     /// # Errors
     /// `Invalid` for a wrong configuration or an address that is taken; what a store says.
-    pub async fn start(config: Config) -> Result<Self, Failure> {
+    pub async fn start(mut config: Config) -> Result<Self, Failure> {
+        for note in config.load_components()? {
+            tracing::info!("{note}");
+        }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let address = config.address()?;
         let door = Arc::new(Door::new(guests(&config)?));
@@ -60,26 +66,58 @@ impl Running {
             api,
             door,
             address,
+            dapr_http: None,
+            dapr_grpc: None,
             clock,
             end: watch::Sender::new(false),
             listeners: JoinSet::new(),
             encryption,
             config,
         };
-        let router = router(&running.api, &running.door)?;
-        running.listen(listener, router);
+        let app_id = running.config.dapr.app_id.clone();
+        let sidecar = Arc::new(Sidecar::new(Arc::clone(&running.api), app_id));
+        let router = router(&running.api, &sidecar, &running.door)?;
+        running.listen(listener, router, running.encryption.clone());
         if let Some(app) = app {
             let (api, clock) = (Arc::clone(&running.api), Arc::clone(&running.clock));
             running.listeners.spawn(app.watch(api, clock, running.end.subscribe()));
         }
+        running.listen_for_dapr(&sidecar).await?;
         Ok(running)
     }
 
-    fn listen(&mut self, listener: TcpListener, router: axum::Router) {
+    /// On the ports of its own that are wanted. Only this machine can reach them, and without TLS,
+    /// as with Dapr: its clients know nothing else.
+    async fn listen_for_dapr(&mut self, sidecar: &Arc<Sidecar>) -> Result<(), Failure> {
+        let router = dapr_router(sidecar, &self.door)?;
+        self.dapr_http = self.listen_here(self.config.dapr.http_port, &router).await?;
+        self.dapr_grpc = self.listen_here(self.config.dapr.grpc_port, &router).await?;
+        Ok(())
+    }
+
+    async fn listen_here(
+        &mut self,
+        port: Option<u16>,
+        router: &axum::Router,
+    ) -> Result<Option<SocketAddr>, Failure> {
+        let Some(port) = port else { return Ok(None) };
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = bind(address).await?;
+        let address = listener.local_addr().unwrap_or(address);
+        self.listen(listener, router.clone(), None);
+        Ok(Some(address))
+    }
+
+    fn listen(
+        &mut self,
+        listener: TcpListener,
+        router: axum::Router,
+        encryption: Option<Arc<Encryption>>,
+    ) {
         let port = Port {
             listener,
             router,
-            encryption: self.encryption.clone(),
+            encryption,
             connections: self.config.limits.connections(),
             clock: Arc::clone(&self.clock),
         };
@@ -90,6 +128,18 @@ impl Running {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens for Dapr's API over HTTP, if it has a port of its own.
+    #[must_use]
+    pub fn dapr_http(&self) -> Option<SocketAddr> {
+        self.dapr_http
+    }
+
+    /// Where it listens for Dapr's API over gRPC, if it has a port of its own.
+    #[must_use]
+    pub fn dapr_grpc(&self) -> Option<SocketAddr> {
+        self.dapr_grpc
     }
 
     /// The calls behind its surfaces.
@@ -220,9 +270,10 @@ async fn open(
         (None, true) => KeyPolicy::raw(),
         (None, false) => KeyPolicy::plain(),
     };
+    let dapr_prefix = KeyPrefix::parse(config.key_prefix.as_deref().unwrap_or_default())
+        .map_err(|failure| Failure::invalid(format!("stores.{name}.key_prefix: {failure}")))?;
     let store = stores::open(&config.url.0, Arc::clone(clock)).await.map_err(named)?;
     let meter = MeterLayer::new(store, name, Arc::clone(metrics), Arc::clone(clock));
     let store: Arc<dyn Store> = Arc::new(meter);
-    let dapr_prefix = config.key_prefix.clone().unwrap_or_default();
     Ok(NamedStore { store, key_policy, dapr_prefix })
 }

@@ -132,4 +132,16 @@ pub(super) const NEEDS: &[Need] = &[
         says: "3.7.1",
         package: Package::Pinned(&NODE),
     },
+    Need {
+        name: "Dapr's SDK from PyPI (a client by gRPC)",
+        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('dapr.clients')",
+        says: "",
+        package: Package::Pinned(&PYTHON),
+    },
+    Need {
+        name: "Dapr's SDK from npm (a client by HTTP and gRPC)",
+        probe: "node -e require('{servers}/node/node_modules/@dapr/dapr')",
+        says: "",
+        package: Package::Pinned(&NODE),
+    },
 ];

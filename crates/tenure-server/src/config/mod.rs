@@ -1,6 +1,7 @@
 //! The configuration: one schema for the file, the environment and the flags.
 
 mod access;
+mod components;
 mod limits;
 mod read;
 mod value;

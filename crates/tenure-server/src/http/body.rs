@@ -36,7 +36,7 @@ pub(crate) async fn read(body: Body, max: usize) -> Result<bytes::Bytes, Failure
 }
 
 /// What is wrong with a JSON text, without the values in it: one of them may be a secret.
-fn told(error: &serde_json::Error) -> String {
+pub(crate) fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();
     match error.classify() {

@@ -12,11 +12,12 @@ use tenure_api::Code;
 
 use super::answer::answer;
 use super::body::json;
-use super::hold::{hold, wants_stream};
+use super::hold::hold;
 use super::json::{
     EvictedBody, GrantedBody, LockBody, PageBody, RenewBody, RenewalBody, RenewedBody, StateBody,
     StoresBody, UnlockBody, ms,
 };
+use super::lines::wants_lines;
 use super::path::{place, query};
 use crate::access::Caller;
 use crate::api::{Api, Order, Place, Renewal};
@@ -38,7 +39,7 @@ pub(super) async fn lock(
     let (head, body) = request.into_parts();
     let place = place(&head.uri, PREFIX)?;
     let order = order(place, json(body).await?);
-    if wants_stream(&head.headers) {
+    if wants_lines(&head.headers) {
         return hold(&api, &caller, order).await;
     }
     let status = StatusCode::CREATED;

@@ -14,10 +14,11 @@
 //! | `GET /healthz`, `GET /readyz` | whether the server runs, and its stores answer |
 
 mod answer;
-mod body;
+pub(crate) mod body;
 mod events;
 mod hold;
 mod json;
+pub(crate) mod lines;
 mod locks;
 mod path;
 

@@ -1,0 +1,49 @@
+//! Dapr's own SDKs, unmodified, as clients of `tenure serve`.
+//!
+//! They come from `PyPI` and npm and are pinned in `xtask/servers`; `cargo xtask install` puts them
+//! into the target folder. Without them these tests fail.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod redis;
+mod sidecar;
+
+use sidecar::{Sidecar, client, run};
+
+#[tokio::test]
+async fn the_python_sdk_works_unmodified() {
+    let sidecar = Sidecar::start(&[]).await;
+    run(client::python("locks.py"), &sidecar).await;
+}
+
+#[tokio::test]
+async fn the_javascript_sdk_works_unmodified_over_http() {
+    let sidecar = Sidecar::start(&[]).await;
+    run(client::node("locks.js", "http"), &sidecar).await;
+}
+
+#[tokio::test]
+async fn the_javascript_sdk_works_unmodified_over_grpc() {
+    let sidecar = Sidecar::start(&[]).await;
+    run(client::node("locks.js", "grpc"), &sidecar).await;
+}
+
+#[tokio::test]
+async fn with_a_token_they_work_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("tenure.toml");
+    // Of "s3cret".
+    let digest = "1ec1c26b50d5d3c58d9583181af8076655fe00756bf7285940ba3670f99fcba0";
+    let grants = "[{ namespace = 'default', verbs = ['acquire'] }]";
+    let token = format!("[[tokens]]\nname = 'app'\nsha256 = '{digest}'\ngrants = {grants}\n");
+    std::fs::write(&config, token).unwrap();
+    let sidecar = Sidecar::start(&["--config", config.to_str().unwrap()]).await;
+    for mut client in [
+        client::python("locks.py"),
+        client::node("locks.js", "http"),
+        client::node("locks.js", "grpc"),
+    ] {
+        client.env("DAPR_API_TOKEN", "s3cret");
+        run(client, &sidecar).await;
+    }
+}
