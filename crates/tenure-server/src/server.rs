@@ -43,6 +43,7 @@ fn services(api: &Arc<Api>) -> Result<Router, Failure> {
         .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     let (_, health) = tonic_health::server::health_reporter();
     let routes = Routes::new(grpc::lock_service(Arc::clone(api)))
+        .add_service(grpc::store_service(Arc::clone(api)))
         .add_service(reflection)
         .add_service(health);
     Ok(routes.prepare().into_axum_router().reset_fallback())

@@ -41,6 +41,8 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `file` (default) | [`stores::file`]: SQLite, shared by all processes of one machine |
+//! | `redis`, `postgres`, `nats`, `etcd`, `object` | a store of that name in [`stores`] each |
+//! | `remote` | a tenure server, whatever store it has |
 //! | `planted-bugs` | known bugs that can be switched on, to test tests; never for production |
 
 pub mod claim;

@@ -34,7 +34,13 @@ impl UrlOptions {
     }
 
     /// A value of the kind that `expected` describes: "a number of 1 to 5".
-    #[cfg(any(test, feature = "nats", feature = "object", feature = "postgres"))]
+    #[cfg(any(
+        test,
+        feature = "nats",
+        feature = "object",
+        feature = "postgres",
+        feature = "remote"
+    ))]
     pub(crate) fn parsed<T: std::str::FromStr>(
         &mut self,
         name: &str,
@@ -63,6 +69,24 @@ impl UrlOptions {
             ))),
         }
     }
+}
+
+/// The text with its %XX put right; `None` when it is empty.
+#[cfg(any(feature = "etcd", feature = "remote"))]
+pub(crate) fn decoded(text: &str) -> Result<Option<String>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let hex = (first == b'%').then(|| tail.get(..2)).flatten();
+        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => (bytes.push(byte), rest = &tail[2..]).0,
+            None => (bytes.push(first), rest = tail).0,
+        }
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Error::invalid("the store's URL has %XX that are not UTF-8"))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]

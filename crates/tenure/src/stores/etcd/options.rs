@@ -9,7 +9,7 @@ use url::Url;
 use super::EtcdStore;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::stores::options::UrlOptions;
+use crate::stores::options::{UrlOptions, decoded};
 
 const PORT: u16 = 2379;
 const PREFIX: &str = "tenure";
@@ -165,23 +165,6 @@ fn endpoint(host: &str) -> Result<String> {
         Some(name) if is_plain => Ok(format!("{name}:{}", url.port().unwrap_or(PORT))),
         _ => Err(Error::invalid("a host in the store's URL must be HOST or HOST:PORT")),
     }
-}
-
-/// The text with its %XX put right; `None` when it is empty.
-fn decoded(text: &str) -> Result<Option<String>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = (first == b'%').then(|| tail.get(..2)).flatten();
-        let hex = hex.and_then(|hex| std::str::from_utf8(hex).ok());
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => (bytes.push(byte), rest = &tail[2..]).0,
-            None => (bytes.push(first), rest = tail).0,
-        }
-    }
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Error::invalid("the store's URL has %XX that are not UTF-8"))?;
-    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]
