@@ -110,6 +110,32 @@ impl Caller {
         Err(Failure::new(Code::Forbidden, text))
     }
 
+    /// Fails unless the caller may do one of these there.
+    ///
+    /// # Errors
+    /// `Forbidden`.
+    pub fn must_one(&self, verbs: &[Verb], namespace: &str) -> Result<(), Failure> {
+        if verbs.iter().any(|verb| self.identity.may(*verb, namespace)) {
+            return Ok(());
+        }
+        let name = &self.identity.name;
+        let text = format!("{name} may not {} in namespace {namespace:?}", listed(verbs));
+        Err(Failure::new(Code::Forbidden, text))
+    }
+
+    /// Fails unless the caller may do one of these in some namespace.
+    ///
+    /// # Errors
+    /// `Forbidden`.
+    pub fn must_somewhere(&self, verbs: &[Verb]) -> Result<(), Failure> {
+        let mut granted = self.identity.grants.iter().flat_map(|grant| &grant.verbs);
+        if granted.any(|verb| verbs.contains(verb)) {
+            return Ok(());
+        }
+        let text = format!("{} may not {} anywhere", self.identity.name, listed(verbs));
+        Err(Failure::new(Code::Forbidden, text))
+    }
+
     /// By whom limits per client are counted: by name, and without one by address.
     #[must_use]
     pub fn client(&self) -> String {
@@ -118,6 +144,10 @@ impl Caller {
             _ => self.identity.name.to_string(),
         }
     }
+}
+
+fn listed(verbs: &[Verb]) -> String {
+    verbs.iter().map(|verb| verb.name()).collect::<Vec<_>>().join(" or ")
 }
 
 #[cfg(test)]
@@ -134,6 +164,18 @@ mod tests {
         assert!(!identity.may(Verb::Acquire, "*"));
         let caller = Caller { identity, peer: None };
         assert_eq!(caller.must(Verb::Force, "billing").unwrap_err().code, Code::Forbidden);
+    }
+
+    #[test]
+    fn one_right_of_several_is_enough_where_it_is_granted() {
+        let grants = vec![Grants { namespace: "a".into(), verbs: vec![Verb::Read] }];
+        let identity = Identity { name: "r".into(), grants: grants.into() };
+        let caller = Caller { identity, peer: None };
+        assert!(caller.must_one(&[Verb::Acquire, Verb::Read], "a").is_ok());
+        assert!(caller.must_one(&[Verb::Acquire, Verb::Read], "b").is_err());
+        assert!(caller.must_one(&[Verb::Acquire, Verb::List], "a").is_err());
+        assert!(caller.must_somewhere(&[Verb::Acquire, Verb::Read]).is_ok());
+        assert!(caller.must_somewhere(&[Verb::Force]).is_err());
     }
 
     #[test]

@@ -46,7 +46,18 @@ impl Running {
     ///
     /// # Errors
     /// `Invalid` for a wrong configuration or an address that is taken; what a store says.
-    pub async fn start(mut config: Config) -> Result<Self, Failure> {
+    pub async fn start(config: Config) -> Result<Self, Failure> {
+        Self::start_with(config, BTreeMap::new()).await
+    }
+
+    /// As [`start`](Self::start), with more stores, by name, which the program has opened itself.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_with(
+        mut config: Config,
+        stores: BTreeMap<String, Arc<dyn Store>>,
+    ) -> Result<Self, Failure> {
         for note in config.load_components()? {
             tracing::info!("{note}");
         }
@@ -55,7 +66,7 @@ impl Running {
         let door = Arc::new(Door::new(guests(&config)?));
         let metrics = Arc::new(Metrics::new());
         let audit = config.audit.as_ref().map(Audit::open).transpose()?;
-        let rooms = rooms(&config, &clock, &metrics).await?;
+        let rooms = rooms(&config, stores, &clock, &metrics).await?;
         let terms = config.limits.terms();
         let api = Arc::new(Api::new(rooms, terms, Arc::clone(&clock), metrics, audit));
         let app = config.app_health.as_ref().map(AppHealth::new).transpose()?;
@@ -213,10 +224,17 @@ fn guests(config: &Config) -> Result<Guests, Failure> {
 
 async fn rooms(
     config: &Config,
+    more: BTreeMap<String, Arc<dyn Store>>,
     clock: &Arc<dyn Clock>,
     metrics: &Arc<Metrics>,
 ) -> Result<Rooms, Failure> {
     let mut opened = BTreeMap::new();
+    for (name, store) in more {
+        let store: Arc<dyn Store> =
+            Arc::new(MeterLayer::new(store, &name, Arc::clone(metrics), Arc::clone(clock)));
+        let (key_policy, dapr_prefix) = (KeyPolicy::plain(), KeyPrefix::default());
+        opened.insert(name, NamedStore { store, key_policy, dapr_prefix });
+    }
     for (name, store) in &config.stores {
         opened.insert(name.clone(), open(name, store, clock, metrics).await?);
     }

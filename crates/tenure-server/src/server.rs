@@ -27,7 +27,8 @@ pub(crate) fn router(
     sidecar: &Arc<Sidecar>,
     door: &Arc<Door>,
 ) -> Result<Router, Failure> {
-    let locks = Routes::new(grpc::lock_service(Arc::clone(api)));
+    let locks = Routes::new(grpc::lock_service(Arc::clone(api)))
+        .add_service(grpc::store_service(Arc::clone(api)));
     let guarded = rest::routes(Arc::clone(api))
         .merge(described(locks)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));

@@ -5,8 +5,12 @@ pub mod counting;
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
+#[cfg(feature = "servers")]
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+#[cfg(feature = "servers")]
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +91,14 @@ pub enum Role {
         /// How many tasks, spread over the keys.
         tasks: usize,
     },
+    /// Is a tenure server, on a file: see [`servers`](crate::servers).
+    #[cfg(feature = "servers")]
+    Serve {
+        /// Where the file is.
+        folder: PathBuf,
+        /// Where it listens.
+        port: u16,
+    },
 }
 
 impl Role {
@@ -101,6 +113,8 @@ impl Role {
                 format!("rob\n{url}\n{prefix}\n{}\n{count}", ms(ttl))
             }
             Self::Count { url, folder, tasks } => format!("count\n{url}\n{folder}\n0\n{tasks}"),
+            #[cfg(feature = "servers")]
+            Self::Serve { folder, port } => format!("serve\n\n{}\n0\n{port}", folder.display()),
         }
     }
 
@@ -116,6 +130,8 @@ impl Role {
             "believe" => Some(Self::Believe { url, key, ttl }),
             "rob" => Some(Self::Rob { url, prefix: key, count, ttl }),
             "count" => Some(Self::Count { url, folder: key, tasks: count }),
+            #[cfg(feature = "servers")]
+            "serve" => Some(Self::Serve { folder: key.into(), port: u16::try_from(count).ok()? }),
             _ => None,
         }
     }
@@ -130,8 +146,16 @@ impl Role {
             Self::Count { url, folder, tasks } => {
                 counting::play(open(&url).await?, Path::new(&folder), tasks).await
             }
+            #[cfg(feature = "servers")]
+            Self::Serve { folder, port } => crate::servers::serve(&folder, port).await,
         }
     }
+}
+
+/// The program and the variable that make a process play `role`.
+#[cfg(feature = "servers")]
+pub(crate) fn as_role(role: &Role) -> Result<(PathBuf, (OsString, OsString))> {
+    Ok((std::env::current_exe()?, (VARIABLE.into(), role.encode().into())))
 }
 
 /// Plays the role that the environment names, and then ends the process; otherwise returns. To be

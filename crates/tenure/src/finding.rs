@@ -1,5 +1,6 @@
 //! What was found out about a store, for the person who runs it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// How much a finding matters.
@@ -32,7 +33,7 @@ pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
     /// What it is about, in the store's own word: `maxmemory-policy`, `synchronous_commit`.
-    pub topic: &'static str,
+    pub topic: Cow<'static, str>,
     /// What is so and what follows from it, in one sentence.
     pub text: String,
     /// What to do about it, where something can be done.
@@ -42,25 +43,26 @@ pub struct Finding {
 impl Finding {
     /// Something good to know.
     #[must_use]
-    pub fn note(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { severity: Severity::Note, topic, text: text.into(), remedy: None }
+    pub fn note(topic: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
+        let (topic, text) = (topic.into(), text.into());
+        Self { severity: Severity::Note, topic, text, remedy: None }
     }
 
     /// Something that could be better.
     #[must_use]
-    pub fn warning(topic: &'static str, text: impl Into<String>) -> Self {
+    pub fn warning(topic: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::note(topic, text) }
     }
 
     /// Something that makes a lost grant possible.
     #[must_use]
-    pub fn lowering(topic: &'static str, text: impl Into<String>) -> Self {
+    pub fn lowering(topic: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self { severity: Severity::Lowering, ..Self::note(topic, text) }
     }
 
     /// Something that forbids the use.
     #[must_use]
-    pub fn refusal(topic: &'static str, text: impl Into<String>) -> Self {
+    pub fn refusal(topic: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self { severity: Severity::Refusal, ..Self::note(topic, text) }
     }
 

@@ -104,6 +104,15 @@ impl KeyPolicy {
         Key::stored([scheme, namespace.as_str(), "/", &tail].concat())
     }
 
+    /// The namespace of a key, or of the beginning of one, as it stands in a store; `None` where
+    /// it is not told, as under [`raw`](Self::raw).
+    #[must_use]
+    pub fn namespace_of(stored: &str) -> Option<Namespace> {
+        let (scheme, rest) = stored.split_once('/')?;
+        let (namespace, _) = rest.split_once('/')?;
+        Namespace::new(namespace).ok().filter(|_| matches!(scheme, "t1" | "t1h"))
+    }
+
     /// The key as errors, events and logs may show it.
     pub(crate) fn label(&self, namespace: &Namespace, key: &Key) -> Key {
         match &self.0 {
@@ -178,6 +187,21 @@ mod tests {
         ];
         let distinct: std::collections::BTreeSet<_> = stored.iter().collect();
         assert_eq!(distinct.len(), stored.len(), "{stored:?}");
+    }
+
+    #[test]
+    fn the_namespace_is_told_by_what_stands_in_the_store() {
+        let namespace = Namespace::new("a.b").unwrap();
+        for policy in [KeyPolicy::plain(), KeyPolicy::hashed("0123456789abcdef").unwrap()] {
+            let prefix = policy.store_prefix(&namespace);
+            let stored = policy.store_key(&namespace, &key("c/d"));
+            for text in [prefix.as_str(), stored.as_str()] {
+                assert_eq!(KeyPolicy::namespace_of(text), Some(namespace.clone()), "{text}");
+            }
+        }
+        for text in ["", "t1", "t1/", "t1/a", "t2/a/b", "a/b/c", "t1//b", "t1/ü/b", "x"] {
+            assert_eq!(KeyPolicy::namespace_of(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@
 //! | `nats` | `stores::nats`: a key-value bucket of JetStream |
 //! | `etcd` | `stores::etcd`: keys on etcd's own leases |
 //! | `object` | `stores::object`: S3, Google Cloud Storage, Azure, or a local folder |
+//! | `remote` | `stores::remote`: a tenure server, whatever store it has |
 //! | `planted-bugs` | known bugs that can be switched on, to test tests; never for production |
 
 pub mod claim;

@@ -129,9 +129,10 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Ends whichever lease stands on the key; says which it was.
     async fn force_release(&self, key: &Key) -> Result<Option<Status>>;
 
-    /// The live lease on the key, with its owner: callers above keep that to themselves. What is
-    /// left of it may be told as more than it is, by a store that does not know when it was
-    /// written; only a grant and a renewal say it for sure.
+    /// The live lease on the key, with its owner: callers above keep that to themselves. An owner
+    /// that this store was never told, in a claim or a renewal, may be a placeholder which is equal
+    /// to none. What is left of it may be told as more than it is, by a store that does not know
+    /// when it was written; only a grant and a renewal say it for sure.
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>>;
 
     /// One page of live leases.

@@ -6,7 +6,7 @@ use tenure::store::Class;
 use tenure::{Report, Severity, doctor};
 
 fn topics(report: &Report) -> Vec<&str> {
-    report.findings.iter().map(|finding| finding.topic).collect()
+    report.findings.iter().map(|finding| &*finding.topic).collect()
 }
 
 #[tokio::test]

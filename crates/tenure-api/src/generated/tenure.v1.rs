@@ -1490,8 +1490,11 @@ pub struct WatchKeysResponse {
 pub struct WatchRefusal {
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
+    /// The code in words, as in a google.rpc.ErrorInfo.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AgreeRequest {

@@ -9,6 +9,8 @@ mod exclusion;
 mod exit_codes;
 mod help;
 mod lost;
+#[cfg(feature = "remote")]
+mod remote;
 mod sandbox;
 mod signals;
 mod waiting;

@@ -5,6 +5,8 @@ mod held;
 mod hold;
 mod lock;
 mod read;
+mod store;
+mod watching;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use tokio::sync::watch;
 pub use hold::{HoldEvent, Holding};
 pub use lock::{Granted, Order, Renewal};
 pub use read::{LockState, PageOf, StoreState};
+pub use store::{OWNERS_MAX, STORED_KEY_MAX};
+pub use watching::{News, Watching};
 
 use crate::access::{Caller, Identity, Verb};
 use crate::audit::{Audit, Deed};
@@ -51,6 +55,10 @@ pub struct Terms {
     pub streams_per_client: usize,
     /// How many may wait for one key.
     pub waiters_per_key: usize,
+    /// The shortest ttl that a client may ask for.
+    pub ttl_min: Duration,
+    /// The longest ttl that a client may ask for.
+    pub ttl_max: Duration,
     /// How often an idle stream says that it is alive.
     pub ping: Duration,
 }
@@ -61,6 +69,8 @@ impl Default for Terms {
             locks_per_client: 10_000,
             streams_per_client: 10_000,
             waiters_per_key: 10_000,
+            ttl_min: Duration::from_millis(100),
+            ttl_max: Duration::from_secs(24 * 60 * 60),
             ping: Duration::from_secs(5),
         }
     }

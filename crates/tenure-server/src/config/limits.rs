@@ -89,6 +89,8 @@ impl LimitsConfig {
             locks_per_client: self.locks_per_client,
             streams_per_client: self.streams_per_client,
             waiters_per_key: self.waiters_per_key,
+            ttl_min: self.ttl_min.0,
+            ttl_max: self.ttl_max.0,
             ping: self.ping.0,
         }
     }

@@ -168,7 +168,7 @@ impl From<StoreState> for StoreBody {
                 Severity::Lowering => "lowering",
                 Severity::Refusal => "refusal",
             },
-            topic: finding.topic.to_owned(),
+            topic: finding.topic.into_owned(),
             text: finding.text,
             remedy: finding.remedy,
         };

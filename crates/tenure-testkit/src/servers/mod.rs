@@ -9,6 +9,7 @@ mod object;
 pub mod place;
 pub mod postgres;
 pub mod redis;
+mod remote;
 mod server;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use tenure::clock::SystemClock;
 
+pub(crate) use remote::serve;
 pub use server::{Program, Server, free_port};
 
 use crate::conformance::{Maker, Subject};
@@ -52,7 +54,7 @@ pub struct Kind {
 /// Every kind there is.
 #[must_use]
 pub fn kinds() -> Vec<Kind> {
-    [redis::KINDS, postgres::KINDS, nats::KINDS, etcd::KINDS, object::KINDS].concat()
+    [redis::KINDS, postgres::KINDS, nats::KINDS, etcd::KINDS, object::KINDS, remote::KINDS].concat()
 }
 
 /// A number that no other room of this process has.

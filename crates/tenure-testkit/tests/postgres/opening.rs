@@ -148,7 +148,7 @@ fn the_page_shows_what_is_run() -> Result<()> {
 async fn settings_that_lose_data_lower_it() -> Result<()> {
     let server = Postgres::start(&["-c", "fsync=off", "-c", "full_page_writes=off"])?;
     let store = open(&server.url(1, None)).await?;
-    let topics: Vec<_> = store.info().findings.iter().map(|finding| finding.topic).collect();
+    let topics: Vec<_> = store.info().findings.iter().map(|finding| &*finding.topic).collect();
     ensure!(topics.contains(&"fsync") && topics.contains(&"full_page_writes"), "{topics:?}");
     ensure!(store.info().class == Class::Efficiency);
     server.sql("ALTER TABLE room_1.lease SET UNLOGGED")?;

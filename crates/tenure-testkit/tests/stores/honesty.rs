@@ -126,8 +126,8 @@ struct Witness {
     truth: Arc<dyn Store>,
     trouble: Trouble,
     counts: Counts,
-    /// Keys and owners to which nothing may have been granted, now or later.
-    never: Vec<(Key, Owner)>,
+    /// Keys on which nothing may have been granted, now or later.
+    never: Vec<Key>,
 }
 
 #[derive(Default)]
@@ -150,10 +150,9 @@ impl Witness {
             }
         }
         sleep(LATER).await;
-        for (key, owner) in &self.never {
-            let lease = self.truth.inspect(key).await?;
-            let landed = lease.is_some_and(|lease| lease.owner == *owner);
-            ensure!(!landed, "{}: granted after all, and later", key.as_str());
+        for key in &self.never {
+            let landed = self.truth.inspect(key).await?;
+            ensure!(landed.is_none(), "{}: granted after all, and later", key.as_str());
         }
         let Counts { answered, unchanged, unknown } = self.counts;
         ensure!(unknown > 0, "no reply was lost");
@@ -192,13 +191,13 @@ impl Witness {
         let seen = self.truth.inspect(&claim.key).await?;
         match answer {
             Answer::Is(Attempt::Granted(lease)) => {
-                let stands = seen.is_some_and(|seen| is_of(&seen, &claim.owner, &lease));
+                let stands = seen.is_some_and(|seen| seen.fence == lease.fence);
                 ensure!(stands, "granted, and not there");
             }
             Answer::Is(Attempt::Held(status)) => bail!("a fresh key is held: {status:?}"),
             Answer::Unchanged => {
                 ensure!(seen.is_none(), "acquire changed nothing, it said: {seen:?}");
-                self.never.push((claim.key.clone(), claim.owner.clone()));
+                self.never.push(claim.key.clone());
             }
             Answer::Unknown => {}
         }
@@ -209,7 +208,7 @@ impl Witness {
         let store = Arc::clone(&self.store);
         match self.ask(how, Operation::Inspect, &lease.key, store.inspect(&lease.key)).await? {
             Answer::Is(seen) => ensure!(
-                seen.as_ref().is_some_and(|seen| is_of(seen, &lease.owner, lease)),
+                seen.as_ref().is_some_and(|seen| seen.fence == lease.fence),
                 "it is held, and was seen as {seen:?}"
             ),
             Answer::Unchanged | Answer::Unknown => {}
@@ -290,8 +289,4 @@ impl Witness {
             }
         }
     }
-}
-
-fn is_of(seen: &Lease, owner: &Owner, lease: &Lease) -> bool {
-    seen.owner == *owner && seen.fence == lease.fence
 }

@@ -6,12 +6,14 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::store::Store;
 
-#[cfg(any(feature = "etcd", feature = "nats", feature = "redis"))]
+#[cfg(any(feature = "etcd", feature = "nats", feature = "redis", feature = "remote"))]
 mod address;
 #[cfg(any(feature = "etcd", feature = "nats", feature = "object", feature = "redis"))]
 mod cause;
 #[cfg(feature = "_json")]
 mod cell;
+#[cfg(any(feature = "etcd", feature = "remote"))]
+mod channel_tls;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 #[cfg(feature = "file")]
@@ -31,6 +33,8 @@ pub mod postgres;
 pub mod redis;
 #[cfg(feature = "_register")]
 pub mod register;
+#[cfg(feature = "remote")]
+pub mod remote;
 #[cfg(feature = "_tls")]
 mod tls;
 
@@ -58,6 +62,8 @@ pub const KINDS: &[StoreKind] = &[
     StoreKind { name: "etcd", schemes: etcd::SCHEMES },
     #[cfg(feature = "object")]
     StoreKind { name: "object", schemes: object::SCHEMES },
+    #[cfg(feature = "remote")]
+    StoreKind { name: "remote", schemes: remote::SCHEMES },
 ];
 
 /// The store that URLs with this scheme are for, if this build has it.
@@ -104,6 +110,8 @@ async fn dispatch(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
         Some("etcd") => etcd::open(url, clock).await,
         #[cfg(feature = "object")]
         Some("object") => object::open(url, clock).await,
+        #[cfg(feature = "remote")]
+        Some("remote") => remote::open(url, clock).await,
         _ => {
             let text =
                 format!("store scheme is none of those in this build: {}", schemes().join(", "));

@@ -42,7 +42,13 @@ impl UrlOptions {
     }
 
     /// A value of the kind that `expected` describes: "a number of 1 to 5".
-    #[cfg(any(test, feature = "nats", feature = "object", feature = "postgres"))]
+    #[cfg(any(
+        test,
+        feature = "nats",
+        feature = "object",
+        feature = "postgres",
+        feature = "remote"
+    ))]
     pub(crate) fn parsed<T: std::str::FromStr>(
         &mut self,
         name: &str,

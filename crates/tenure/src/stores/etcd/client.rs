@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Uri};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Uri};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -16,8 +16,8 @@ use super::options::EtcdOptions;
 use super::wire::{AuthenticateRequest, Call, WATCH_PATH, WatchRequest, WatchResponse};
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
-use crate::error::{Error, ErrorKind, Result};
-use crate::stores::tls;
+use crate::error::{Error, Result};
+use crate::stores::channel_tls::TlsFiles;
 
 /// How long one member may take to answer.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -248,34 +248,15 @@ fn dressed<T>(message: T, token: Option<Token>) -> Request<T> {
 }
 
 fn tls_of(options: &EtcdOptions) -> Result<Option<ClientTlsConfig>> {
-    let EtcdOptions { ca, cert, key, server_name, .. } = options;
-    if !options.tls {
-        let given = ca.is_some() || cert.is_some() || key.is_some() || server_name.is_some();
-        let text =
-            "options ca, cert, key and server_name are for TLS: the URL must begin with etcds:";
-        return if given { Err(Error::invalid(text)) } else { Ok(None) };
+    let files = TlsFiles {
+        ca: options.ca.as_deref(),
+        cert: options.cert.as_deref(),
+        key: options.key.as_deref(),
+        server_name: options.server_name.as_deref(),
+    };
+    if options.tls {
+        return files.config(CONNECT).map(Some);
     }
-    tls::use_ring();
-    let read = |name: &str, file: &std::path::Path| {
-        std::fs::read(file).map_err(|error| {
-            let text = format!("the file of option {name} cannot be read: {error}");
-            Error::new(ErrorKind::Invalid, text)
-        })
-    };
-    let mut tls = ClientTlsConfig::new().timeout(CONNECT);
-    tls = match ca {
-        Some(ca) => tls.ca_certificate(Certificate::from_pem(read("ca", ca)?)),
-        None => tls.with_native_roots(),
-    };
-    tls = match (cert, key) {
-        (Some(cert), Some(key)) => {
-            tls.identity(Identity::from_pem(read("cert", cert)?, read("key", key)?))
-        }
-        (None, None) => tls,
-        _ => return Err(Error::invalid("options cert and key go together")),
-    };
-    Ok(Some(match server_name {
-        Some(name) => tls.domain_name(name),
-        None => tls,
-    }))
+    files.refuse_without_tls("etcds")?;
+    Ok(None)
 }

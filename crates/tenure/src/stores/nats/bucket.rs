@@ -315,15 +315,15 @@ mod tests {
             change(&mut config);
             let bucket = examine(&config, &options, true).unwrap();
             let lowering = |finding: &Finding| finding.severity == Severity::Lowering;
-            bucket.findings.into_iter().find(lowering).map(|finding| finding.topic)
+            bucket.findings.into_iter().find(lowering).map(|finding| finding.topic.to_string())
         };
-        assert_eq!(lowered("", |_| {}), Some("sync_interval"));
+        assert_eq!(lowered("", |_| {}), Some("sync_interval".into()));
         assert_eq!(lowered("sync=always", |_| {}), None);
-        assert_eq!(lowered("sync=always&storage=memory", |_| {}), Some("storage"));
+        assert_eq!(lowered("sync=always&storage=memory", |_| {}), Some("storage".into()));
         let evicting = lowered("sync=always", |config| {
             config.discard = DiscardPolicy::Old;
             config.max_bytes = 1_000_000;
         });
-        assert_eq!(evicting, Some("discard"));
+        assert_eq!(evicting, Some("discard".into()));
     }
 }

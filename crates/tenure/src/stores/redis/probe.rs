@@ -210,7 +210,7 @@ mod tests {
         Info(all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }
 
-    fn lowered(info: &Info, layout: &Layout, fsync: Option<&str>) -> Vec<&'static str> {
+    fn lowered(info: &Info, layout: &Layout, fsync: Option<&str>) -> Vec<String> {
         lowered_with(
             info,
             layout,
@@ -218,14 +218,15 @@ mod tests {
         )
     }
 
-    fn lowered_with(info: &Info, layout: &Layout, syncing: &Syncing) -> Vec<&'static str> {
+    fn lowered_with(info: &Info, layout: &Layout, syncing: &Syncing) -> Vec<String> {
         let mut report = Report::default();
         info.version(&mut report);
         info.replication(layout, &mut report);
         info.memory(&mut report);
         info.persistence(syncing, &mut report);
         let lowering = report.findings.iter().filter(|f| f.severity == Severity::Lowering);
-        lowering.inspect(|finding| assert!(finding.remedy.is_some())).map(|f| f.topic).collect()
+        let lowering = lowering.inspect(|finding| assert!(finding.remedy.is_some()));
+        lowering.map(|finding| finding.topic.to_string()).collect()
     }
 
     #[test]

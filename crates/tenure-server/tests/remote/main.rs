@@ -1,0 +1,9 @@
+//! The server as a store, by `tenure://`: what the conformance suite does not ask.
+
+#![allow(clippy::unwrap_used)]
+
+mod encrypted;
+mod rights;
+mod same_lock;
+mod stage;
+mod watches;
