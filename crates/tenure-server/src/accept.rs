@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::idle::{Traffic, count};
 use crate::quota::Quota;
 use crate::tls::{Encryption, names_of};
+use crate::whole::whole;
 
 /// What connections may do.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ impl Port {
         let farewell = connections.farewell;
         let shared = Arc::new(Shared {
             builder: builder(&connections),
-            router: router.layer(from_fn(count)),
+            router: router.layer(from_fn(whole)).layer(from_fn(count)),
             encryption,
             connections,
             clock: Arc::clone(&clock),

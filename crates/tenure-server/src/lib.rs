@@ -30,6 +30,7 @@ mod server;
 mod time;
 mod tls;
 mod trace;
+mod whole;
 
 pub use accept::Connections;
 pub use access::{Caller, Grants, Identity, Verb};

@@ -57,7 +57,7 @@ impl Server {
     }
 
     /// The same server, asked with a token.
-    pub(crate) fn as_guest(self, token: &str) -> Self {
+    pub(crate) fn with_token(self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self }
     }
 

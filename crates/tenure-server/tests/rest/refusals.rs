@@ -126,9 +126,9 @@ async fn rights_are_verbs_on_namespaces() {
     let reply = server.post("/v1/locks/k", "").await;
     assert_eq!((reply.status, &*reply.code()), (401, "unauthenticated"));
     assert_eq!(server.get("/healthz").await.status, 204);
-    let stranger = server.as_guest("wrong");
+    let stranger = server.with_token("wrong");
     assert_eq!(stranger.post("/v1/locks/k", "").await.status, 401);
-    let guest = stranger.as_guest("s3cret");
+    let guest = stranger.with_token("s3cret");
     assert_eq!(guest.post("/v1/locks/k?namespace=billing", "").await.status, 201);
     assert_eq!(guest.get("/v1/locks/k?namespace=billing").await.status, 200);
     let force = r#"{"force": true, "reason": "x"}"#;
