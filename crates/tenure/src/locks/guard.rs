@@ -65,7 +65,7 @@ impl Guard {
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent, owner_is_chosen);
         let engine = Arc::clone(engine);
-        let stay = engine.stays.begin(&lease.key, &hold, &*engine.context.clock);
+        let stay = engine.stays.begin(&lease, &hold, &*engine.context.clock);
         Self {
             engine,
             hold,
