@@ -205,8 +205,16 @@ impl<'a> Asking<'a> {
                 };
                 // The store may have decided as late as now.
                 let until = clock.now() + ttl;
-                let leftover = Leftover { key, owner, owner_is_chosen, granted, in_doubt, until };
-                work.start(leftover);
+                let spared = None;
+                work.start(Leftover {
+                    key,
+                    owner,
+                    owner_is_chosen,
+                    granted,
+                    spared,
+                    in_doubt,
+                    until,
+                });
             }
         };
         Owned::new(&context.runtime, async move { store.try_acquire(&claim).await })
