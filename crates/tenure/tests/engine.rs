@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
+use tenure::clock::{Clock, Moment, Sleep};
 use tenure::{ErrorKind, EventKind, KeyPolicy, Locks, LostReason, Owner};
+use tokio::sync::watch;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -14,6 +16,25 @@ fn ms(ms: u64) -> Duration {
 
 async fn memory() -> Locks {
     Locks::open("memory:").await.unwrap()
+}
+
+/// A clock that stands still until it is put forward.
+#[derive(Debug)]
+struct HandClock(watch::Sender<Moment>);
+
+impl Clock for HandClock {
+    fn now(&self) -> Moment {
+        *self.0.borrow()
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+
+    fn sleep_until(&self, at: Moment) -> Sleep {
+        let mut now = self.0.subscribe();
+        Box::pin(async move { drop(now.wait_for(|now| *now >= at).await) })
+    }
 }
 
 #[tokio::test]
@@ -113,6 +134,46 @@ async fn a_guard_that_has_lost_its_lease_is_not_waited_for() {
     let lost = locks.lock("k").ttl(ms(200)).keep_alive(false).acquire().await.unwrap();
     let next = locks.lock("k").wait(Duration::from_secs(20)).acquire().await.unwrap();
     assert!(next.fence() > lost.fence() && !lost.is_held());
+}
+
+#[tokio::test]
+async fn a_wait_of_a_moment_ends_in_time_also_behind_a_guard_of_its_own_process() {
+    let clock = Arc::new(HandClock(watch::Sender::new(Moment::from_nanos(0))));
+    let locks = Locks::builder().clock(Arc::clone(&clock) as _).open("memory:").await.unwrap();
+    let _held = locks.lock("k").holder("night shift").acquire().await.unwrap();
+    let request = locks.lock("k").wait(ms(2));
+    let waiter = tokio::spawn(async move { request.acquire().await });
+    while locks.waiters("k") == 0 {
+        tokio::task::yield_now().await;
+    }
+    clock.0.send_modify(|now| *now = *now + ms(2));
+    let error = tokio::time::timeout(ms(5000), waiter).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("night shift"), "{error}");
+}
+
+#[tokio::test]
+async fn a_guard_of_the_own_process_is_shown_to_a_waiter_once() {
+    // Without a look at the store, and with many that find the same holder.
+    for pause in [ms(3_600_000), ms(20)] {
+        let poll = tenure::Backoff { base: pause, cap: pause, jitter: 0.0 };
+        let locks = Locks::builder().poll(poll).open("memory:").await.unwrap();
+        let held = locks.lock("k").holder("night shift").acquire().await.unwrap();
+        let events = locks.events();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&seen);
+        let request = locks.lock("k").wait(ms(200));
+        let request = request.on_wait(move |now| shown.lock().unwrap().push(now.clone()));
+        assert_eq!(request.acquire().await.unwrap_err().kind(), ErrorKind::TimedOut);
+        let seen: Vec<_> =
+            seen.lock().unwrap().iter().flat_map(|now| now.held_by.clone()).collect();
+        assert_eq!(seen.iter().map(|status| status.fence).collect::<Vec<_>>(), [held.fence()]);
+        assert!(seen[0].holder.as_str().ends_with("night shift"), "{seen:?}");
+        drop((request, held, locks));
+        let told: Vec<_> = events.map(|event| event.kind).collect().await;
+        let contended = |kind: &&EventKind| matches!(kind, EventKind::Contended { .. });
+        assert_eq!(told.iter().filter(contended).count(), 1, "{told:?}");
+    }
 }
 
 #[tokio::test]

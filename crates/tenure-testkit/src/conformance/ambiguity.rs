@@ -14,6 +14,7 @@ group!("ambiguity":
     a_lost_reply_that_cannot_be_read_back_is_undone,
     a_write_that_lands_late_is_undone,
     a_waiter_goes_on_after_a_lost_reply,
+    a_late_write_behind_a_detached_lease_is_undone,
     a_dropped_acquire_is_undone,
     an_acquire_that_hangs_ends_with_its_wait_and_is_undone,
     a_lost_reply_does_not_get_around_a_refusal,
@@ -84,6 +85,25 @@ async fn a_waiter_goes_on_after_a_lost_reply(subject: Subject) -> Result<()> {
     ensure!(guard.is_held(), "granted, but not believed");
     guard.release().await?;
     becomes_free(&subject.locks().await?).await
+}
+
+async fn a_late_write_behind_a_detached_lease_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let other = subject.locks().await?;
+    faults.next(Operation::Acquire, Fault::Late(ms(2000)));
+    let lease = locks.lock("k").wait(SOON).acquire().await?.detach();
+    until("the late write to be looked for", SOON, || async {
+        Ok(faults.answers(Operation::Inspect) >= 4)
+    })
+    .await?;
+    let standing = other.status("k").await?.context("what was handed over was given back")?;
+    ensure!(standing.fence == lease.fence, "{standing:?}");
+    other.release("k", &lease.owner).await?;
+    until("the late write to be undone", SOON, || async {
+        Ok(faults.answers(Operation::Release) > 0)
+    })
+    .await?;
+    becomes_free(&other).await
 }
 
 async fn a_dropped_acquire_is_undone(subject: Subject) -> Result<()> {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tenure::clock::{Clock, SystemClock};
-use tenure::{ErrorKind, Guard, Locks, Operation};
+use tenure::{Backoff, ErrorKind, Guard, Locks, Operation, Status};
 use tokio::task::JoinHandle;
 
 use super::subject::{never_looks, quick};
 use super::{Subject, group, ms};
+use crate::faults::Fault;
 use crate::wait::{bounded, until};
 
 group!("waiting":
@@ -22,6 +23,7 @@ group!("waiting":
     first_come_first_served_within_a_process,
     a_hundred_waiters_are_all_served,
     a_waiter_sees_who_holds_the_key,
+    a_slow_subscription_keeps_nobody_waiting,
 );
 
 /// Longer than a hand-off takes, and far shorter than the hour until the next look.
@@ -164,8 +166,21 @@ async fn a_hundred_waiters_are_all_served(subject: Subject) -> Result<()> {
 }
 
 async fn a_waiter_sees_who_holds_the_key(subject: Subject) -> Result<()> {
-    let locks = subject.locks().await?;
-    let guard = locks.lock("k").holder("night shift").acquire().await?;
+    for builder in [quick(), quick().poll(Backoff::default())] {
+        let (locks, other) = (subject.locks_with(builder).await?, subject.locks().await?);
+        let guard = locks.lock("k").holder("night shift").acquire().await?;
+        for waiter in [&locks, &other] {
+            let held_by = shown_to(waiter).await?.context("not shown")?;
+            ensure!(held_by.fence == guard.fence(), "{held_by:?}");
+            ensure!(held_by.holder.as_str().ends_with("night shift"), "{held_by:?}");
+        }
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Who holds the key, as the first to wait for it is told.
+async fn shown_to(locks: &Locks) -> Result<Option<Status>> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let request = locks.lock("k").wait(ms(200)).on_wait({
         let seen = Arc::clone(&seen);
@@ -177,8 +192,19 @@ async fn a_waiter_sees_who_holds_the_key(subject: Subject) -> Result<()> {
     });
     ensure!(request.acquire().await.is_err(), "granted twice");
     let seen = seen.lock().map(|seen| seen.clone()).unwrap_or_default();
-    let held_by = seen.first().and_then(|waiting| waiting.held_by.clone()).context("not shown")?;
-    ensure!(held_by.fence == guard.fence(), "{held_by:?}");
-    ensure!(held_by.holder.as_str().ends_with("night shift"), "{held_by:?}");
+    Ok(seen.first().and_then(|waiting| waiting.held_by.clone()))
+}
+
+async fn a_slow_subscription_keeps_nobody_waiting(subject: Subject) -> Result<()> {
+    let builder = never_looks().operation_timeout(SOON * 4);
+    let (locks, faults) = subject.faulty_with(builder).await?;
+    faults.always(Operation::Watch, Fault::Hang);
+    let guard = locks.lock("k").acquire().await?;
+    let (fence, waiter) = (guard.fence(), waiter(&locks));
+    until("the waiter to subscribe", SOON, || async { Ok(faults.calls(Operation::Watch) > 0) })
+        .await?;
+    guard.release().await?;
+    let next = bounded("the guard's end to be told", SOON, waiter).await???;
+    ensure!(next.fence() > fence, "the fence did not grow");
     Ok(())
 }

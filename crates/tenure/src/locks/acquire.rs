@@ -137,14 +137,20 @@ impl<'a> Asking<'a> {
         let clock = Arc::clone(&self.engine.context.clock);
         let Some(mut departure) = self.engine.stays.of(self.key(), &*clock) else { return Ok(()) };
         // Most guards that are handed down a line go at once.
-        if within(&*clock, SOON, departure.done(&*clock)).await.is_ok() {
+        let soon = self.deadline.map_or(SOON, |deadline| SOON.min(deadline.since(clock.now())));
+        if within(&*clock, soon, departure.done(&*clock)).await.is_ok() {
             return Ok(());
         }
-        self.subscribe().await;
+        self.held(departure.status(&*clock))?;
+        self.check_deadline()?;
+        let called = async {
+            self.subscribe().await;
+            self.rest().await
+        };
         tokio::select! {
             biased;
             () = departure.done(&*clock) => Ok(()),
-            outcome = self.rest() => outcome,
+            outcome = called => outcome,
         }
     }
 
@@ -199,8 +205,16 @@ impl<'a> Asking<'a> {
                 };
                 // The store may have decided as late as now.
                 let until = clock.now() + ttl;
-                let leftover = Leftover { key, owner, owner_is_chosen, granted, in_doubt, until };
-                work.start(leftover);
+                let spared = None;
+                work.start(Leftover {
+                    key,
+                    owner,
+                    owner_is_chosen,
+                    granted,
+                    spared,
+                    in_doubt,
+                    until,
+                });
             }
         };
         Owned::new(&context.runtime, async move { store.try_acquire(&claim).await })
@@ -332,12 +346,7 @@ impl<'a> Asking<'a> {
     /// Sleeps until the key may be free: until the store rings, the lease has ended, or it is time
     /// to look without being called. Never past the deadline.
     async fn pause(&mut self) -> Result<()> {
-        let context = &self.engine.context;
-        let clock = &*context.clock;
-        let now = clock.now();
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
-            return Err(self.timed_out());
-        }
+        self.check_deadline()?;
         // Subscribe first and then look again: a release in between is not missed.
         if self.watch.is_none() && self.outage.is_none() {
             self.subscribe().await;
@@ -370,8 +379,13 @@ impl<'a> Asking<'a> {
             Some(watch) => tokio::select! { biased; () = watch.changed() => {}, () = alarm => {} },
             None => alarm.await,
         }
+        self.check_deadline()
+    }
+
+    fn check_deadline(&self) -> Result<()> {
+        let now = self.engine.context.clock.now();
         match self.deadline {
-            Some(deadline) if clock.now() >= deadline => Err(self.timed_out()),
+            Some(deadline) if now >= deadline => Err(self.timed_out()),
             _ => Ok(()),
         }
     }

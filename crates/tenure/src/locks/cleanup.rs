@@ -15,6 +15,7 @@ use crate::claim::{Grant, Released};
 use crate::clock::Moment;
 use crate::fence::Fence;
 use crate::key::Key;
+use crate::lease::Lease;
 use crate::locks::context::Context;
 use crate::locks::events::EventKind;
 use crate::locks::guard::Guard;
@@ -39,6 +40,8 @@ pub(crate) struct Leftover {
     pub(crate) owner_is_chosen: bool,
     /// What was granted for sure: its fence, and when.
     pub(crate) granted: Option<(Fence, Moment)>,
+    /// A grant that was handed over, and is left alone.
+    pub(crate) spared: Option<Fence>,
     /// How many tries were never answered. "Not held" is no answer then: each of them may still be
     /// on its way.
     pub(crate) in_doubt: u32,
@@ -47,6 +50,11 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
+    /// Whether a lease that stands may have come from one of the tries.
+    fn may_be(&self, lease: &Lease) -> bool {
+        lease.owner == self.owner && self.spared != Some(lease.fence)
+    }
+
     fn grant(&self, fence: Fence) -> Grant {
         Grant { key: self.key.clone(), owner: self.owner.clone(), fence: Some(fence) }
     }
@@ -81,7 +89,8 @@ impl Doubt {
         let Self { tries: in_doubt, until } = std::mem::take(self);
         let until = until.filter(|_| in_doubt > 0)?;
         let (key, owner) = (key.clone(), owner.clone());
-        Some(Leftover { key, owner, owner_is_chosen, granted: None, in_doubt, until })
+        let (granted, spared) = (None, None);
+        Some(Leftover { key, owner, owner_is_chosen, granted, spared, in_doubt, until })
     }
 }
 
@@ -289,7 +298,7 @@ impl Work {
         let context = &self.cleanup.context;
         let looked = context.clock.now();
         match context.store.inspect(&leftover.key).await {
-            Ok(Some(lease)) if lease.owner == leftover.owner => {
+            Ok(Some(lease)) if leftover.may_be(&lease) => {
                 match self.claim(lease.fence, leftover) {
                     Claimed::Condemned => {}
                     Claimed::Believed => return Look::Nothing,

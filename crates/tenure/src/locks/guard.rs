@@ -65,7 +65,7 @@ impl Guard {
         let grant = grant_of(&lease);
         let kept = engine.keeper.keep(keep, Arc::clone(&hold), grant, sent, owner_is_chosen);
         let engine = Arc::clone(engine);
-        let stay = engine.stays.begin(&lease.key, &hold, &*engine.context.clock);
+        let stay = engine.stays.begin(&lease, &hold, &*engine.context.clock);
         Self {
             engine,
             hold,
@@ -175,11 +175,17 @@ impl Guard {
     }
 
     /// Hands the lease over: this process leaves it alone, and whoever has the returned value can
-    /// renew or release it by key and owner until its ttl ends.
+    /// renew or release it by key and owner until its ttl ends. Only a try of the same acquire that
+    /// was never answered, and takes the key once more after that, is still given back from here.
     #[must_use]
     pub fn detach(mut self) -> Lease {
         self.engine.keeper.forget(self.kept);
         self.open = false;
+        let Lease { key, owner, fence, .. } = &self.lease;
+        // Whoever is given the owner may ask with it again.
+        if let Some(doubt) = self.doubt.take(key, owner, true) {
+            self.engine.cleanup.queue(Leftover { spared: Some(*fence), ..doubt });
+        }
         Lease { remaining: self.remaining(), ..self.lease.clone() }
     }
 
@@ -251,12 +257,13 @@ impl Drop for Guard {
             let doubt = self.doubt.take(&key, &owner, self.owner_is_chosen);
             let in_doubt = doubt.as_ref().map_or(0, |doubt| doubt.in_doubt);
             let until = doubt.map_or(until, |doubt| doubt.until.max(until));
-            let granted = Some((fence, self.granted_at));
+            let (granted, spared) = (Some((fence, self.granted_at)), None);
             let owner_is_chosen = self.owner_is_chosen;
             if owner_is_chosen {
                 self.engine.keeper.lose_shared(&key, fence);
             }
-            let leftover = Leftover { key, owner, owner_is_chosen, granted, in_doubt, until };
+            let leftover =
+                Leftover { key, owner, owner_is_chosen, granted, spared, in_doubt, until };
             self.engine.cleanup.queue(leftover);
         }
     }

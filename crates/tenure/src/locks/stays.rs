@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::key::Key;
+use crate::lease::{Lease, Status};
 use crate::locks::hold::Hold;
 
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Stays(Mutex<HashMap<Key, Held>>);
 /// The guards of one key; more than one only when they share an owner, and so a grant.
 #[derive(Debug)]
 struct Held {
+    status: Status,
     hold: Arc<Hold>,
     guards: usize,
     /// Dropped with the entry, which is how those who wait for its end are told.
@@ -23,10 +25,16 @@ struct Held {
 }
 
 impl Stays {
-    /// One more guard of the key.
-    pub(crate) fn begin(self: &Arc<Self>, key: &Key, hold: &Arc<Hold>, clock: &dyn Clock) -> Stay {
+    /// One more guard, for this lease.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        lease: &Lease,
+        hold: &Arc<Hold>,
+        clock: &dyn Clock,
+    ) -> Stay {
+        let key = &lease.key;
         let mut all = self.lock();
-        let new = || Held { hold: Arc::clone(hold), guards: 0, sign: None };
+        let new = || Held { status: lease.status(), hold: Arc::clone(hold), guards: 0, sign: None };
         let held = all.entry(key.clone()).or_insert_with(new);
         if held.hold.remaining(clock).is_zero() {
             *held = new();
@@ -40,7 +48,8 @@ impl Stays {
         let mut all = self.lock();
         let held = all.get_mut(key).filter(|held| !held.hold.remaining(clock).is_zero())?;
         let sign = held.sign.get_or_insert_with(|| watch::Sender::new(()));
-        Some(Departure { hold: Arc::clone(&held.hold), sign: sign.subscribe() })
+        let sign = sign.subscribe();
+        Some(Departure { status: held.status.clone(), hold: Arc::clone(&held.hold), sign })
     }
 
     /// The key was taken from its guards, who do not know of it yet.
@@ -78,11 +87,17 @@ impl Drop for Stay {
 /// The end of the guards that hold a key now.
 #[derive(Debug)]
 pub(crate) struct Departure {
+    status: Status,
     hold: Arc<Hold>,
     sign: watch::Receiver<()>,
 }
 
 impl Departure {
+    /// What they hold, as others may see it.
+    pub(crate) fn status(&self, clock: &dyn Clock) -> Status {
+        Status { remaining: self.hold.remaining(clock), ..self.status.clone() }
+    }
+
     /// Returns when they are gone, or no longer believe.
     pub(crate) async fn done(&mut self, clock: &dyn Clock) {
         tokio::select! {
@@ -94,9 +109,26 @@ impl Departure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
     use crate::clock::{Moment, SystemClock};
+    use crate::fence::Fence;
+    use crate::holder::Holder;
+    use crate::owner::Owner;
     use crate::planted::Planted;
+
+    fn lease() -> Lease {
+        Lease {
+            key: Key::new("k").unwrap(),
+            owner: Owner::parse("o").unwrap(),
+            fence: Fence::new(7),
+            ttl: Duration::from_secs(30),
+            holder: Holder::new("host/1").unwrap(),
+            granted_at: SystemTime::UNIX_EPOCH,
+            remaining: Duration::from_secs(30),
+        }
+    }
 
     fn hold() -> Arc<Hold> {
         let until = Moment::from_nanos(u64::MAX);
@@ -108,8 +140,7 @@ mod tests {
         let stays = Arc::new(Stays::default());
         let key = Key::new("k").unwrap();
         assert!(stays.of(&key, &SystemClock).is_none());
-        let (one, two) =
-            (stays.begin(&key, &hold(), &SystemClock), stays.begin(&key, &hold(), &SystemClock));
+        let [one, two] = [(); 2].map(|()| stays.begin(&lease(), &hold(), &SystemClock));
         let mut departure = stays.of(&key, &SystemClock).unwrap();
         drop(one);
         assert!(stays.of(&key, &SystemClock).is_some());
@@ -122,11 +153,11 @@ mod tests {
     async fn a_guard_whose_key_was_taken_does_not_end_the_next_ones_stay() {
         let stays = Arc::new(Stays::default());
         let key = Key::new("k").unwrap();
-        let evicted = stays.begin(&key, &hold(), &SystemClock);
+        let evicted = stays.begin(&lease(), &hold(), &SystemClock);
         let mut departure = stays.of(&key, &SystemClock).unwrap();
         stays.forget(&key);
         departure.done(&SystemClock).await;
-        let _next = stays.begin(&key, &hold(), &SystemClock);
+        let _next = stays.begin(&lease(), &hold(), &SystemClock);
         drop(evicted);
         assert!(stays.of(&key, &SystemClock).is_some());
     }

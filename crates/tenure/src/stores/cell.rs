@@ -84,6 +84,12 @@ impl Cell {
         self.fence.map(Fence::new)
     }
 
+    /// The ttl of the lease; `None` when no one holds the key.
+    #[cfg(any(test, feature = "_register"))]
+    pub(crate) fn ttl(&self) -> Option<Duration> {
+        self.lease.as_ref().map(|held| Duration::from_millis(held.ttl_ms))
+    }
+
     /// The record of a held key, with the deadline that `deadline` gives to its ttl.
     pub(crate) fn record(
         &self,

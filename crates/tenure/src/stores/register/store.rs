@@ -139,7 +139,7 @@ impl RegisterStore {
         key: &Key,
         verb: impl Fn(Option<&Record>, Fence, Now) -> (Change, R) + Send + Sync,
     ) -> Result<(R, Option<Version>)> {
-        let (mut sighting, mut is_fresh) = match self.seen.get(key) {
+        let (mut sighting, mut is_fresh) = match self.seen.get(key, self.clock.now()) {
             Some(sighting) => (sighting, false),
             None => (self.look(key).await?, true),
         };
@@ -259,7 +259,7 @@ impl Store for RegisterStore {
         let listed = self.register.list(&query.prefix, after, query.limit).await?;
         let mut items = Vec::new();
         for (key, entry) in listed.entries {
-            let sighting = self.seen.note(&key, Some(entry), self.clock.now());
+            let sighting = self.seen.glance(&key, Some(entry), self.clock.now());
             match self.live(&key, sighting) {
                 Ok(lease) => items.extend(lease.map(|lease| lease.status())),
                 // Something that is not a lock may well stand in the same place.
