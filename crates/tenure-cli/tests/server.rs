@@ -192,7 +192,8 @@ async fn no_secret_comes_out() {
     let audit = folder.path().join("audit.jsonl");
     let config = format!(
         "stores.main.url = 'file:{}'\n[audit]\nfile = '{}'\nreads = true\n[[tokens]]\nname = 'a'\n\
-         sha256 = '{}'\ngrants = [{{ namespace = '*', verbs = ['acquire', 'read', 'list', 'admin'] }}]\n",
+         sha256 = '{}'\ngrants = [{{ namespace = '*', verbs = ['acquire', 'read', 'list', \
+         'admin'] }}]\n",
         folder.path().join("locks.db").display(),
         audit.display(),
         digest.trim()

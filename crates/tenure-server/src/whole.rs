@@ -18,8 +18,8 @@ use crate::http::body::{BYTES_MAX, read};
 /// How long a body may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Hands a request on with its whole body; a call by gRPC streams its own, and Dapr's API has limits
-/// of its own.
+/// Hands a request on with its whole body. A call by gRPC reads its own, and so does Dapr's API,
+/// which has another limit.
 pub(crate) async fn whole(request: Request, next: Next) -> Response {
     if is_grpc(request.headers()) || request.uri().path().contains("/v1.0") {
         return next.run(request).await;

@@ -153,8 +153,8 @@ async fn a_client_is_known_by_its_certificate_or_its_token() {
     papers.issue("billing", SanType::URI(name.try_into().unwrap()));
     papers.issue("stranger", SanType::DnsName("stranger.example".try_into().unwrap()));
     let config = format!(
-        "[tls]\ncert = '{}'\nkey = '{}'\nclient_ca = '{}'\n[[certificates]]\nname = '{name}'\ngrants \
-         = [{{ namespace = 'default', verbs = ['acquire'] }}]\n",
+        "[tls]\ncert = '{}'\nkey = '{}'\nclient_ca = '{}'\n[[certificates]]\nname = '{name}'\n\
+         grants = [{{ namespace = 'default', verbs = ['acquire'] }}]\n",
         text(&papers.path("server", "pem")),
         text(&papers.path("server", "key")),
         text(&papers.path("ca", "pem")),
@@ -191,9 +191,9 @@ async fn certificates_and_tokens_are_read_anew() {
         let digest = sha2::Sha256::digest(token);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         format!(
-            "listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\ntls = {{ cert = '{}', key = '{}' \
-             }}\n[[tokens]]\nname = 'a'\nsha256 = '{digest}'\ngrants = [{{ namespace = '*', verbs = \
-             ['acquire'] }}]\n",
+            "listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\n\
+             tls = {{ cert = '{}', key = '{}' }}\n[[tokens]]\nname = 'a'\nsha256 = '{digest}'\n\
+             grants = [{{ namespace = '*', verbs = ['acquire'] }}]\n",
             text(&papers.path("server", "pem")),
             text(&papers.path("server", "key")),
         )

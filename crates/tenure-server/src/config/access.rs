@@ -58,7 +58,7 @@ impl TokenConfig {
         let digest = digest(&self.sha256).ok_or_else(|| {
             let (name, size) = (&self.name, self.sha256.len());
             Failure::invalid(format!(
-                "tokens.sha256 of {name:?} must have 64 hexadecimal digits, it has {size} characters"
+                "tokens.sha256 of {name:?} must have 64 hexadecimal digits, it has {size} bytes"
             ))
         })?;
         Ok(Token { name: self.name.clone(), digest, grants: grants(&self.grants)? })

@@ -2,12 +2,12 @@
 
 use http::HeaderMap;
 use opentelemetry::propagation::TextMapPropagator;
-use opentelemetry::trace::TracerProvider;
+use opentelemetry::trace::TracerProvider as _; // tidy-allow: its name
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider as Tracers}; // tidy-allow: its name
 use tracing::{Level, Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 
 /// Sends spans until it is dropped, and then the last of them.
 #[derive(Debug)]
-pub struct Exporter(SdkTracerProvider);
+pub struct Exporter(Tracers);
 
 impl Drop for Exporter {
     fn drop(&mut self) {
@@ -50,15 +50,15 @@ where
         .build()
         .map_err(wrong)?;
     let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(config.ratio)));
-    let provider = SdkTracerProvider::builder()
+    let tracers = Tracers::builder()
         .with_sampler(sampler)
         .with_resource(Resource::builder().with_service_name("tenure").build())
         .with_batch_exporter(exporter)
         .build();
     let layer = tracing_opentelemetry::layer()
-        .with_tracer(provider.tracer("tenure"))
+        .with_tracer(tracers.tracer("tenure"))
         .with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
-    Ok((layer, Exporter(provider)))
+    Ok((layer, Exporter(tracers)))
 }
 
 /// Puts a span into the trace that the headers tell of (W3C trace context).
