@@ -164,6 +164,8 @@ impl Place {
         let target = target_folder(&metadata).context("cargo metadata names no target folder")?;
         let servers = Path::new(target).join("servers");
         fs::create_dir_all(&servers).with_context(|| format!("{}", servers.display()))?;
+        // npm takes a folder that is reached by a link for another one than it is.
+        let servers = servers.canonicalize()?;
         Ok(Self { root: root.to_path_buf(), servers })
     }
 }
