@@ -17,10 +17,11 @@ use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Kind, fresh_room};
 use tenure_testkit::wait::{bounded, sleep, until};
 
-use crate::{Idea, NO_SERVER, Outcome, own};
+use crate::{Idea, Load, NO_SERVER, Outcome, own};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "honesty",
+    load: Load::Waits,
     show: |kind| Box::pin(show(kind)),
     control: (|kind| Box::pin(lying(kind)), "a fresh key is held"),
 };

@@ -12,10 +12,11 @@ use tenure_testkit::servers::{Kind, fresh_room};
 use tenure_testkit::wait::until;
 use tokio::task::JoinSet;
 
-use crate::{Idea, Outcome, shared};
+use crate::{Idea, Load, Outcome, shared};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "line",
+    load: Load::Works,
     show: |kind| Box::pin(show(kind)),
     control: (|kind| Box::pin(apart(kind)), "questions a hand-over"),
 };
