@@ -7,6 +7,7 @@
 //! | `crowd.rs` | a thousand tasks in four processes add up to a thousand |
 //! | `line.rs` | a thousand waiters ask the store hardly more often than one |
 //! | `honesty.rs` | what a store says of a failure is true |
+//! | `silence.rs` | the network falls silent under held locks, and nobody is told |
 //! | `embedded.rs` | the store without a server, which must do all of it as well |
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -16,6 +17,7 @@ mod embedded;
 mod honesty;
 mod line;
 mod restart;
+mod silence;
 mod takeover;
 
 use std::collections::BTreeMap;
@@ -68,7 +70,8 @@ impl Load {
 }
 
 /// Those that wait come first, side by side.
-const IDEAS: &[Idea] = &[takeover::IDEA, restart::IDEA, honesty::IDEA, crowd::IDEA, line::IDEA];
+const IDEAS: &[Idea] =
+    &[takeover::IDEA, restart::IDEA, silence::IDEA, honesty::IDEA, crowd::IDEA, line::IDEA];
 
 /// What was seen, in a few words.
 enum Outcome {
