@@ -33,6 +33,11 @@ pub trait Service: Debug + Send + Sync {
     /// the server, if not directly: a proxy in front of it.
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String;
 
+    /// A URL with a password that is not the right one; `None` where the server asks for none.
+    fn wrong_url(&self, _password: &str) -> Option<String> {
+        None
+    }
+
     /// Whether what it has answered is still there after it was killed. An imitation that keeps
     /// everything in memory says no, and is not held to what the real one would be.
     fn outlives_kill(&self) -> bool {

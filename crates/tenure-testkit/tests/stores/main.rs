@@ -8,11 +8,13 @@
 //! | `line.rs` | a thousand waiters ask the store hardly more often than one |
 //! | `honesty.rs` | what a store says of a failure is true |
 //! | `silence.rs` | the network falls silent under held locks, and nobody is told |
+//! | `doctor.rs` | the doctor refuses no sound store, and tells no password |
 //! | `embedded.rs` | the store without a server, which must do all of it as well |
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod crowd;
+mod doctor;
 mod embedded;
 mod honesty;
 mod line;
@@ -70,8 +72,15 @@ impl Load {
 }
 
 /// Those that wait come first, side by side.
-const IDEAS: &[Idea] =
-    &[takeover::IDEA, restart::IDEA, silence::IDEA, honesty::IDEA, crowd::IDEA, line::IDEA];
+const IDEAS: &[Idea] = &[
+    takeover::IDEA,
+    restart::IDEA,
+    silence::IDEA,
+    honesty::IDEA,
+    doctor::IDEA,
+    crowd::IDEA,
+    line::IDEA,
+];
 
 /// What was seen, in a few words.
 enum Outcome {
