@@ -34,6 +34,8 @@ const STEPS: &[Step] = &[
     Step { name: "documentation", when: When::Full, run: documentation },
 ];
 
+const TEST_THREADS: &str = "6";
+
 pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     run_steps(STEPS, root, quick)
 }
@@ -91,9 +93,11 @@ fn features(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The examples in the documentation are among them.
+/// The examples in the documentation are among them. Most tests wait, for a lease to end or for a
+/// server to start, and hardly need a processor: more run at once than there are processors.
 fn tests(root: &Path) -> Result<()> {
-    run_command(&mut command(root, "cargo test --workspace --all-features"))
+    let mut tests = command(root, "cargo test --workspace --all-features");
+    run_command(tests.env("RUST_TEST_THREADS", TEST_THREADS))
 }
 
 fn documentation(root: &Path) -> Result<()> {

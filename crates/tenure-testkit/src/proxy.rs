@@ -33,7 +33,7 @@ pub enum Flow {
     /// So many more pieces arrive, on any connection; the next is lost, and its connection is cut
     /// shortly after. Everything behind it passes.
     LoseOne(u64),
-    /// So many bytes of each connection arrive, and then it is cut.
+    /// So many more bytes of each connection arrive, and then it is cut.
     CutAfter(u64),
     /// Each piece is lost with this chance in a thousand; the connection is cut
     /// shortly after.
@@ -58,6 +58,7 @@ struct Shared {
     refuses: AtomicBool,
     ends: watch::Sender<Ends>,
     connections: AtomicU64,
+    requested: AtomicU64,
     lost: AtomicU64,
 }
 
@@ -65,6 +66,14 @@ struct Shared {
 struct Flows {
     requests: Flow,
     replies: Flow,
+    /// Which order this is, for what counts from an order on.
+    order: u64,
+}
+
+impl Flows {
+    fn set(&mut self, requests: Flow, replies: Flow) {
+        *self = Self { requests, replies, order: self.order + 1 };
+    }
 }
 
 /// How often all connections were ended, how the last time, and how often the network healed.
@@ -94,11 +103,12 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream,
             dice: Dice::new(seed),
-            flows: Mutex::new(Flows { requests: Flow::Pass, replies: Flow::Pass }),
+            flows: Mutex::new(Flows { requests: Flow::Pass, replies: Flow::Pass, order: 0 }),
             pieces: AtomicU64::new(0),
             refuses: AtomicBool::new(false),
             ends: watch::Sender::new(Ends { forced: 0, how: End::Close, healed: 0 }),
             connections: AtomicU64::new(0),
+            requested: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         });
         let listener = tokio::spawn(listen(listener, Arc::clone(&shared)));
@@ -113,24 +123,30 @@ impl Proxy {
 
     /// Everything passes again. A connection that has lost bytes is cut.
     pub fn pass(&self) {
-        *self.shared.flows() = Flows { requests: Flow::Pass, replies: Flow::Pass };
-        self.shared.refuses.store(false, Ordering::SeqCst);
+        self.pass_anew();
         self.shared.ends.send_modify(|ends| ends.healed += 1);
+    }
+
+    /// Everything passes again, but a connection that has lost bytes stays silent: nobody is told
+    /// that it is of no more use.
+    pub fn pass_anew(&self) {
+        self.shared.flows().set(Flow::Pass, Flow::Pass);
+        self.shared.refuses.store(false, Ordering::SeqCst);
     }
 
     /// What becomes of what the client sends from now on.
     pub fn requests(&self, flow: Flow) {
-        self.shared.order(|flows| flows.requests = flow);
+        self.shared.order(|flows| flows.set(flow, flows.replies));
     }
 
     /// What becomes of what the server sends from now on.
     pub fn replies(&self, flow: Flow) {
-        self.shared.order(|flows| flows.replies = flow);
+        self.shared.order(|flows| flows.set(flows.requests, flow));
     }
 
     /// Nothing passes in either direction, and nobody is told: neither side sees the other close.
     pub fn half_open(&self) {
-        *self.shared.flows() = Flows { requests: Flow::Lose, replies: Flow::Lose };
+        self.shared.flows().set(Flow::Lose, Flow::Lose);
     }
 
     /// Closes every connection, on both sides.
@@ -152,6 +168,12 @@ impl Proxy {
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// How many pieces clients have sent: a small request is one.
+    #[must_use]
+    pub fn requested(&self) -> u64 {
+        self.shared.requested.load(Ordering::SeqCst)
     }
 
     /// How many pieces were lost.
@@ -231,7 +253,11 @@ async fn carry(
     let forced = ends.borrow().forced;
     let (client_reads, client_writes) = client.split();
     let (server_reads, server_writes) = server.split();
-    let requests = pump(client_reads, server_writes, |flows| flows.requests, shared, &broken);
+    let request = |flows: &Flows| {
+        shared.requested.fetch_add(1, Ordering::SeqCst);
+        flows.requests
+    };
+    let requests = pump(client_reads, server_writes, request, shared, &broken);
     let replies = pump(server_reads, client_writes, |flows| flows.replies, shared, &broken);
     let end = tokio::select! {
         end = ended(ends, forced, &broken) => end,
@@ -284,10 +310,14 @@ async fn pump(
     broken: &AtomicBool,
 ) -> Option<End> {
     let mut buffer = vec![0; 16 * 1024];
-    let mut carried = 0;
+    let (mut carried, mut order) = (0, 0);
     loop {
         let count = from.read(&mut buffer).await;
-        let flow = flow(&shared.flows());
+        let flows = *shared.flows();
+        let flow = flow(&flows);
+        if flows.order != order {
+            (carried, order) = (0, flows.order);
+        }
         let count = match count {
             // Even the end is lost.
             _ if flow == Flow::Lose => 0,
@@ -473,6 +503,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_silent_stays_silent_while_new_connections_pass() {
+        let mut bench = bench().await;
+        bench.proxy.half_open();
+        bench.client.write_all(b"more").await.unwrap();
+        until("the loss", SOON, || async { Ok(bench.proxy.lost() > 0) }).await.unwrap();
+        bench.proxy.pass_anew();
+        assert!(bench.is_told_nothing().await);
+        bench.reconnect().await;
+        assert_eq!(bench.ask(b"new").await.unwrap(), b"new");
+    }
+
+    #[tokio::test]
     async fn cut_closes_and_reset_resets() {
         let mut bench = bench().await;
         bench.proxy.cut();
@@ -499,12 +541,15 @@ mod tests {
     async fn a_reply_is_cut_in_the_middle() {
         let mut bench = bench().await;
         bench.proxy.replies(Flow::CutAfter(3));
-        bench.reconnect().await;
-        bench.client.write_all(b"abcdef").await.unwrap();
-        let mut answer = Vec::new();
-        bounded("the cut", SOON, bench.client.read_to_end(&mut answer)).await.unwrap().unwrap();
-        assert_eq!(answer, b"abc");
-        bench.got(11).await;
+        // An old connection as well as a new one.
+        for got in [11, 17] {
+            bench.client.write_all(b"abcdef").await.unwrap();
+            let mut answer = Vec::new();
+            bounded("the cut", SOON, bench.client.read_to_end(&mut answer)).await.unwrap().unwrap();
+            assert_eq!(answer, b"abc");
+            bench.got(got).await;
+            bench.reconnect().await;
+        }
     }
 
     #[tokio::test]

@@ -1,10 +1,34 @@
 //! Waits for tests: bounded, and for a state rather than for a time.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use tenure::clock::{Clock, SystemClock, within};
+
+/// The time for something ran out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InVain {
+    what: String,
+    limit: Duration,
+}
+
+impl InVain {
+    /// It was not there within `limit`.
+    #[must_use]
+    pub fn new(what: &str, limit: Duration) -> Self {
+        Self { what: what.to_owned(), limit }
+    }
+}
+
+impl fmt::Display for InVain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waited {:?} in vain for: {}", self.limit, self.what)
+    }
+}
+
+impl std::error::Error for InVain {}
 
 /// Sleeps.
 pub async fn sleep(time: Duration) {
@@ -14,7 +38,7 @@ pub async fn sleep(time: Duration) {
 /// Asks `condition` until it says yes.
 ///
 /// # Errors
-/// When it has not within `limit`; the text says what was waited for.
+/// [`InVain`] when it has not within `limit`.
 pub async fn until<F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> Result<()>
 where
     F: Future<Output = Result<bool>>,
@@ -25,7 +49,7 @@ where
             return Ok(());
         }
         if SystemClock.now() >= deadline {
-            bail!("waited {limit:?} in vain for: {what}");
+            return Err(InVain::new(what, limit).into());
         }
         sleep(Duration::from_millis(5)).await;
     }
@@ -34,10 +58,7 @@ where
 /// Runs `work` for at most `limit`.
 ///
 /// # Errors
-/// When it is not done by then; the text says what was waited for.
+/// [`InVain`] when it is not done by then.
 pub async fn bounded<T>(what: &str, limit: Duration, work: impl Future<Output = T>) -> Result<T> {
-    match within(&SystemClock, limit, work).await {
-        Ok(value) => Ok(value),
-        Err(_) => bail!("waited {limit:?} in vain for: {what}"),
-    }
+    within(&SystemClock, limit, work).await.map_err(|_| InVain::new(what, limit).into())
 }

@@ -34,7 +34,7 @@ const TTL: Duration = Duration::from_millis(1500);
 fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(4));
+    arguments.test_threads = arguments.test_threads.or(Some(8));
     macro_rules! trials {
         ($($test:ident),+ $(,)?) => { vec![$(trial(stringify!($test), $test)),+] };
     }

@@ -65,17 +65,17 @@ pub async fn examine(store: Arc<dyn Store>) -> Report {
              has seen it unchanged for a full ttl",
         ));
     }
-    match trial(&store).await {
-        Ok(found) => findings.extend(found),
-        Err(error) => findings.push(refused("trial", &error)),
+    // What was found before the trial ended early still counts.
+    if let Err(error) = trial(&store, &mut findings).await {
+        findings.push(refused("trial", &error));
     }
     Report::new(Some(info), findings)
 }
 
-async fn trial(store: &Arc<dyn Store>) -> Result<Vec<Finding>> {
+async fn trial(store: &Arc<dyn Store>, findings: &mut Vec<Finding>) -> Result<()> {
     let locks = Locks::builder().namespace(NAMESPACE).open_on(Arc::clone(store)).await?;
     let first = locks.lock(KEY).ttl(TTL).wait(PATIENCE).acquire().await?;
-    let mut findings = vec![exclusion(&locks).await?];
+    findings.push(exclusion(&locks).await?);
     if store.info().capabilities.wakes {
         findings.push(wake_up(&locks, &**store).await?);
     }
@@ -89,8 +89,7 @@ async fn trial(store: &Arc<dyn Store>) -> Result<Vec<Finding>> {
         Finding::refusal("fence", text)
     });
     findings.push(round_trip(&locks).await?);
-    second.release().await?;
-    Ok(findings)
+    second.release().await
 }
 
 async fn exclusion(locks: &Locks) -> Result<Finding> {

@@ -111,6 +111,10 @@ pub fn http_get(port: u16, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
+/// The methods of the API that a client may call for one answer.
+pub const UNARY: &[&str] =
+    &["Range", "Put", "DeleteRange", "Txn", "LeaseGrant", "LeaseRevoke", "LeaseTimeToLive"];
+
 /// How often a method of the API was called, as the server counts.
 ///
 /// # Errors

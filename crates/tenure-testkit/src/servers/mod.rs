@@ -12,11 +12,11 @@ pub mod redis;
 mod remote;
 mod server;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use tenure::clock::SystemClock;
@@ -34,6 +34,11 @@ pub trait Service: Debug + Send + Sync {
     /// The URL of a room: a part of the store in which nothing stands yet. `at` is where to reach
     /// the server, if not directly: a proxy in front of it.
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String;
+
+    /// A URL with a password that is not the right one; `None` where the server asks for none.
+    fn wrong_url(&self, _password: &str) -> Option<String> {
+        None
+    }
 
     /// Whether what it has answered is still there after it was killed. An imitation that keeps
     /// everything in memory says no, and is not held to what the real one would be.
@@ -57,6 +62,13 @@ pub fn kinds() -> Vec<Kind> {
     [redis::KINDS, postgres::KINDS, nats::KINDS, etcd::KINDS, object::KINDS, remote::KINDS].concat()
 }
 
+/// Where a server stands once it is started.
+type Slot = Arc<Mutex<Option<Arc<dyn Service>>>>;
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A number that no other room of this process has.
 pub fn fresh_room() -> u32 {
     static ROOMS: AtomicU32 = AtomicU32::new(1);
@@ -69,15 +81,15 @@ impl Kind {
     /// # Errors
     /// When it cannot be started.
     pub fn shared(&self) -> Result<Arc<dyn Service>> {
-        static SHARED: Mutex<Option<HashMap<&'static str, Arc<dyn Service>>>> = Mutex::new(None);
-        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let shared = shared.get_or_insert_default();
-        if let Some(service) = shared.get(self.name) {
+        static SHARED: Mutex<BTreeMap<&'static str, Slot>> = Mutex::new(BTreeMap::new());
+        let slot = Arc::clone(locked(&SHARED).entry(self.name).or_default());
+        // A lock for each kind: one that is slow to start keeps no other waiting.
+        let mut slot = locked(&slot);
+        if let Some(service) = &*slot {
             return Ok(Arc::clone(service));
         }
         let service = (self.start)().with_context(|| format!("{}: no server", self.name))?;
-        shared.insert(self.name, Arc::clone(&service));
-        Ok(service)
+        Ok(Arc::clone(slot.insert(service)))
     }
 
     /// Makes stores of this kind: a fresh room on the shared server each.

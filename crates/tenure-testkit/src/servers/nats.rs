@@ -13,9 +13,17 @@ use anyhow::{Context, Result};
 use super::{Kind, Program, Server, Service, place};
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "nats", start: || Ok(Arc::new(Nats::start(&Recipe::new(Release::Newest))?)) },
-    Kind { name: "nats/2.9", start: || Ok(Arc::new(Nats::start(&Recipe::new(Release::Old))?)) },
+    Kind { name: "nats", start: || start(Release::Newest) },
+    Kind { name: "nats/2.9", start: || start(Release::Old) },
 ];
+
+/// Whoever names no user is this one; a user who is named needs the right password.
+const ANYONE: &str = "authorization { users: [ { user: anyone, password: anything } ] }\n\
+                      no_auth_user: anyone";
+
+fn start(release: Release) -> Result<Arc<dyn Service>> {
+    Ok(Arc::new(Nats::start(&Recipe::new(release).with(ANYONE))?))
+}
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +110,10 @@ impl Service for Nats {
         let at = at.unwrap_or_else(|| self.server.address());
         let sync = if self.syncs { "&sync=always" } else { "" };
         format!("nats://{at}?bucket=room_{room}{sync}")
+    }
+
+    fn wrong_url(&self, password: &str) -> Option<String> {
+        Some(format!("nats://anyone:{password}@{}?bucket=room_0", self.server.address()))
     }
 }
 

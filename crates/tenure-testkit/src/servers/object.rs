@@ -30,15 +30,15 @@ const BUCKET: &str = "tenure";
 
 /// A server that speaks S3.
 #[derive(Debug)]
-struct S3(Server);
+struct S3 {
+    server: Server,
+    /// An emulator takes any secret.
+    checks_secrets: bool,
+}
 
-impl Service for S3 {
-    fn server(&self) -> Option<&Server> {
-        Some(&self.0)
-    }
-
-    fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
-        let ((id, secret), at) = (S3_KEY, at.unwrap_or_else(|| self.0.address()));
+impl S3 {
+    fn url_with(&self, secret: &str, room: u32, at: Option<SocketAddr>) -> String {
+        let ((id, _), at) = (S3_KEY, at.unwrap_or_else(|| self.server.address()));
         format!(
             "s3://{BUCKET}/room-{room}?endpoint=http://{at}&allow_http=true&region=us-east-1\
              &access_key_id={id}&secret_access_key={secret}"
@@ -46,8 +46,32 @@ impl Service for S3 {
     }
 }
 
+impl Service for S3 {
+    fn server(&self) -> Option<&Server> {
+        Some(&self.server)
+    }
+
+    fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
+        self.url_with(S3_KEY.1, room, at)
+    }
+
+    fn wrong_url(&self, password: &str) -> Option<String> {
+        self.checks_secrets.then(|| self.url_with(password, 0, None))
+    }
+}
+
 #[derive(Debug)]
 struct Azurite(Server);
+
+impl Azurite {
+    fn url_with(&self, key: &str, room: u32, at: Option<SocketAddr>) -> String {
+        let at = at.unwrap_or_else(|| self.0.address());
+        format!(
+            "az://{BUCKET}/room-{room}?endpoint=http://{at}/{AZURE_ACCOUNT}&allow_http=true\
+             &account={AZURE_ACCOUNT}&access_key={key}"
+        )
+    }
+}
 
 impl Service for Azurite {
     fn server(&self) -> Option<&Server> {
@@ -60,12 +84,11 @@ impl Service for Azurite {
     }
 
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
-        let at = at.unwrap_or_else(|| self.0.address());
-        let key = AZURE_KEY.replace('+', "%2B");
-        format!(
-            "az://{BUCKET}/room-{room}?endpoint=http://{at}/{AZURE_ACCOUNT}&allow_http=true\
-             &account={AZURE_ACCOUNT}&access_key={key}"
-        )
+        self.url_with(&AZURE_KEY.replace('+', "%2B"), room, at)
+    }
+
+    fn wrong_url(&self, password: &str) -> Option<String> {
+        Some(self.url_with(password, 0, None))
     }
 }
 
@@ -105,7 +128,7 @@ fn seaweedfs() -> Result<Arc<dyn Service>> {
         })
     })?;
     make_bucket(server.address())?;
-    Ok(Arc::new(S3(server)))
+    Ok(Arc::new(S3 { server, checks_secrets: true }))
 }
 
 fn weed_arguments(port: u16, folder: &Path) -> Result<Vec<OsString>> {
@@ -149,7 +172,7 @@ fn ministack() -> Result<Arc<dyn Service>> {
         })
     })?;
     make_bucket(server.address())?;
-    Ok(Arc::new(S3(server)))
+    Ok(Arc::new(S3 { server, checks_secrets: false }))
 }
 
 fn azurite() -> Result<Arc<dyn Service>> {

@@ -18,6 +18,9 @@ pub(super) const KINDS: &[Kind] = &[
 /// Who runs the server when the tests run as root: PostgreSQL refuses that.
 pub const USER: &str = "postgres";
 
+/// A user who needs a password.
+const LOCKED: &str = "locked";
+
 /// A PostgreSQL server with a superuser `postgres` without a password. Rooms are schemas.
 #[derive(Debug)]
 pub struct Postgres {
@@ -33,7 +36,10 @@ impl Postgres {
         Self::start_on(settings, |data| {
             let mut initdb = as_user(&binary("initdb")?);
             initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]);
-            run(initdb.arg(data))
+            run(initdb.arg(data))?;
+            let rules = data.join("pg_hba.conf");
+            let others = std::fs::read_to_string(&rules)?;
+            Ok(std::fs::write(rules, format!("host all {LOCKED} all scram-sha-256\n{others}"))?)
         })
     }
 
@@ -105,6 +111,10 @@ impl Service for Postgres {
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
         let at = at.unwrap_or_else(|| self.server.address());
         format!("postgres://{USER}@{at}/postgres?schema=room_{room}&connections=4")
+    }
+
+    fn wrong_url(&self, password: &str) -> Option<String> {
+        Some(self.url_for(&format!("{LOCKED}:{password}"), "postgres"))
     }
 }
 

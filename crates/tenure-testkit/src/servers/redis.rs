@@ -32,6 +32,10 @@ impl Service for Redis {
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
         format!("redis://{}/{room}", at.unwrap_or_else(|| self.0.address()))
     }
+
+    fn wrong_url(&self, password: &str) -> Option<String> {
+        Some(format!("redis://nobody:{password}@{}/0", self.0.address()))
+    }
 }
 
 /// Starts a Redis without snapshots and with these arguments beside, on a port of its own.

@@ -1,6 +1,7 @@
 //! Rows are cleared away, and fences grow all the same.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -15,22 +16,44 @@ use tokio_postgres::NoTls;
 
 use crate::{SOON, claim, cycle, granted, open, room, sweeps, wakes};
 
+/// What came of it so far: enough to judge by, or more is needed.
+#[derive(Default)]
+struct Tally {
+    cycles: AtomicU64,
+    swept: AtomicU64,
+}
+
+impl Tally {
+    fn is_enough(&self, sweep: bool) -> bool {
+        let [cycles, swept] = [&self.cycles, &self.swept].map(|n| n.load(Ordering::Relaxed));
+        cycles > 20 && (!sweep || swept > 5)
+    }
+}
+
 /// Many take and free few keys at once, each checking that fences grow; with `sweep`, rows vanish
-/// all the time.
+/// all the time. It takes `time` at the least.
 pub(crate) async fn one_shot_keys(
     stores: &[Arc<PostgresStore>],
     time: Duration,
     sweep: bool,
 ) -> Result<()> {
-    let end = SystemClock.now() + time;
+    let (end, tally) = (SystemClock.now() + time, Arc::new(Tally::default()));
+    let goes_on = {
+        let tally = Arc::clone(&tally);
+        move || {
+            let now = SystemClock.now();
+            now < end || (now < end + SOON && !tally.is_enough(sweep))
+        }
+    };
     let seen: Arc<[std::sync::Mutex<u64>; 3]> = Arc::default();
-    let mut tasks: Vec<tokio::task::JoinHandle<Result<u64>>> = Vec::new();
+    let mut tasks: Vec<tokio::task::JoinHandle<Result<()>>> = Vec::new();
     for (number, store) in stores.iter().enumerate() {
-        let (store, seen) = (Arc::clone(store), Arc::clone(&seen));
+        let (store, seen, tally) = (Arc::clone(store), Arc::clone(&seen), Arc::clone(&tally));
+        let goes_on = goes_on.clone();
         tasks.push(tokio::spawn(async move {
             let mut count = 0;
-            while SystemClock.now() < end {
-                let index = (count as usize + number) % seen.len();
+            while goes_on() {
+                let index = (count + number) % seen.len();
                 let claim = claim(&format!("t1/once/{index}"), "hammer");
                 let before = *seen[index].lock().unwrap();
                 let Attempt::Granted(lease) = store.try_acquire(&claim).await? else { continue };
@@ -41,21 +64,21 @@ pub(crate) async fn one_shot_keys(
                 let released = store.release(&grant).await?;
                 ensure!(matches!(released, Released::Released(_)), "{released:?}");
                 count += 1;
+                tally.cycles.fetch_add(1, Ordering::Relaxed);
             }
-            Ok(count)
+            Ok(())
         }));
     }
-    let mut swept = 0;
-    while sweep && SystemClock.now() < end {
-        swept += stores[0].sweep(Duration::ZERO).await?;
+    while sweep && goes_on() {
+        tally.swept.fetch_add(stores[0].sweep(Duration::ZERO).await?, Ordering::Relaxed);
         tokio::task::yield_now().await;
     }
-    let mut cycles = 0;
     for task in tasks {
-        cycles += task.await??;
+        task.await??;
     }
-    println!("{cycles} cycles, {swept} rows swept");
-    ensure!(cycles > 20 && (!sweep || swept > 5), "{cycles} cycles, {swept} rows swept");
+    let Tally { cycles, swept } = &*tally;
+    println!("{cycles:?} cycles, {swept:?} rows swept");
+    ensure!(tally.is_enough(sweep), "{cycles:?} cycles, {swept:?} rows swept");
     Ok(())
 }
 

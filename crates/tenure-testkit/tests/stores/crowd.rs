@@ -11,10 +11,11 @@ use tenure_testkit::role::counting::{KEYS, Span, read};
 use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, fresh_room};
 
-use crate::{Idea, Outcome, shared};
+use crate::{Idea, Load, Outcome, shared};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "crowd",
+    load: Load::Works,
     show: |kind| Box::pin(show(kind, Process::start)),
     control: (|kind| Box::pin(show(kind, Process::start_careless)), "counter-"),
 };

@@ -17,10 +17,11 @@ use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Kind, fresh_room};
 use tenure_testkit::wait::{bounded, sleep, until};
 
-use crate::{Idea, NO_SERVER, Outcome, own};
+use crate::{Idea, Load, NO_SERVER, Outcome, own};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "honesty",
+    load: Load::Waits,
     show: |kind| Box::pin(show(kind)),
     control: (|kind| Box::pin(lying(kind)), "a fresh key is held"),
 };
@@ -30,6 +31,9 @@ const TTL: Duration = Duration::from_secs(60);
 const LONGER: Duration = Duration::from_secs(600);
 /// What is not answered by then is not known: callers above give up as well.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
+/// The same where no answer can come, so that nothing is gained by more.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_millis(40);
 const RECOVERY_MAX: Duration = Duration::from_secs(10);
 /// When what was on its way has surely arrived.
 const LATER: Duration = Duration::from_secs(1);
@@ -45,6 +49,32 @@ enum Break {
     Reset,
     /// The connection was closed, and no new one can be made.
     Away,
+    /// Everything arrives late.
+    Slow,
+    /// So many bytes of replies arrive on each connection, which is then cut.
+    CutReply(u64),
+    /// So many bytes of requests arrive on each connection, which is then cut.
+    CutRequest(u64),
+    /// Requests arrive, and no reply comes back.
+    NoReplies,
+    /// No request arrives, on any connection.
+    NoRequests,
+    /// Nothing arrives on either side, and neither is told.
+    HalfOpen,
+}
+
+impl Break {
+    fn is_silent(self) -> bool {
+        matches!(self, Self::NoReplies | Self::NoRequests | Self::HalfOpen)
+    }
+
+    fn keys(self) -> usize {
+        if self.is_silent() { 1 } else { KEYS }
+    }
+
+    fn answer_max(self) -> Duration {
+        if self.is_silent() { SILENCE_MAX } else { ANSWER_MAX }
+    }
 }
 
 /// An operation may take several requests: any of them may be the one that counts.
@@ -58,6 +88,14 @@ const BREAKS: &[Break] = &[
     Break::LostRequest(2),
     Break::Reset,
     Break::Away,
+    Break::Slow,
+    Break::CutReply(1),
+    Break::CutReply(30),
+    Break::CutRequest(1),
+    Break::CutRequest(30),
+    Break::NoReplies,
+    Break::NoRequests,
+    Break::HalfOpen,
 ];
 
 /// Breaks the connection for the next operation.
@@ -80,6 +118,15 @@ impl Trouble {
                 proxy.refuse();
                 proxy.cut();
             }
+            Break::Slow => {
+                proxy.requests(Flow::Delay(SLOW));
+                proxy.replies(Flow::Delay(SLOW));
+            }
+            Break::CutReply(after) => proxy.replies(Flow::CutAfter(after)),
+            Break::CutRequest(after) => proxy.requests(Flow::CutAfter(after)),
+            Break::NoReplies => proxy.replies(Flow::Lose),
+            Break::NoRequests => proxy.requests(Flow::Lose),
+            Break::HalfOpen => proxy.half_open(),
         }
     }
 
@@ -144,7 +191,7 @@ impl Witness {
 
     async fn question(mut self, breaks: &[Break]) -> Result<Outcome> {
         for how in breaks {
-            for n in 0..KEYS {
+            for n in 0..how.keys() {
                 let key = Key::new(&format!("t1/honesty/{how:?}-{n}"))?;
                 self.one(*how, &key).await.with_context(|| format!("{how:?}, {}", key.as_str()))?;
             }
@@ -264,7 +311,7 @@ impl Witness {
     ) -> Result<Answer<T>> {
         self.recover(key).await?;
         self.trouble.begin(how, operation);
-        let answer = bounded("an answer", ANSWER_MAX, work).await;
+        let answer = bounded("an answer", how.answer_max(), work).await;
         self.trouble.end();
         let error = match answer {
             Ok(Ok(value)) => {

@@ -8,14 +8,16 @@ use anyhow::{Result, ensure};
 use tenure::clock::{Clock, SystemClock};
 use tenure::{Backoff, Locks, LocksBuilder, Operation};
 use tenure_testkit::faults::Faults;
-use tenure_testkit::servers::{Kind, fresh_room};
+use tenure_testkit::proxy::Proxy;
+use tenure_testkit::servers::{Kind, Service, etcd, fresh_room};
 use tenure_testkit::wait::until;
 use tokio::task::JoinSet;
 
-use crate::{Idea, Outcome, shared};
+use crate::{Idea, Load, Outcome, shared};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "line",
+    load: Load::Works,
     show: |kind| Box::pin(show(kind)),
     control: (|kind| Box::pin(apart(kind)), "questions a hand-over"),
 };
@@ -35,14 +37,14 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 async fn show(kind: Kind) -> Result<Outcome> {
-    let store = counted(kind).await?;
+    let (store, wire) = counted(kind).await?;
     let locks = Locks::builder().open_on(Arc::new(store.clone())).await?;
-    hand_down(&store, vec![locks; WAITERS]).await
+    hand_down(&store, wire.as_ref(), vec![locks; WAITERS]).await
 }
 
 /// The same line, but each on its own, as if each were a process.
 async fn apart(kind: Kind) -> Result<Outcome> {
-    let store = counted(kind).await?;
+    let (store, wire) = counted(kind).await?;
     let poll =
         Backoff { base: Duration::from_millis(10), cap: Duration::from_millis(20), jitter: 0.0 };
     let mut all = Vec::new();
@@ -50,13 +52,39 @@ async fn apart(kind: Kind) -> Result<Outcome> {
         let builder: LocksBuilder = Locks::builder().poll(poll);
         all.push(builder.open_on(Arc::new(store.clone())).await?);
     }
-    hand_down(&store, all).await
+    hand_down(&store, wire.as_ref(), all).await
 }
 
-async fn counted(kind: Kind) -> Result<Faults> {
+/// A store that counts what it is asked, and what counts it on the way to its server.
+async fn counted(kind: Kind) -> Result<(Faults, Option<Wire>)> {
     let service = shared(kind).await?;
-    let url = service.url(fresh_room(), None);
-    Ok(Faults::new(tenure::stores::open(&url, Arc::new(SystemClock)).await?))
+    let proxy = match service.server() {
+        Some(server) => Some(Proxy::start(server.address(), 1).await?),
+        None => None,
+    };
+    let url = service.url(fresh_room(), proxy.as_ref().map(Proxy::address));
+    let store = Faults::new(tenure::stores::open(&url, Arc::new(SystemClock)).await?);
+    Ok((store, proxy.map(|proxy| Wire { service, proxy, is_etcd: kind.name == "etcd" })))
+}
+
+/// Between a store and its server, of which nobody else asks anything meanwhile.
+struct Wire {
+    service: Arc<dyn Service>,
+    proxy: Proxy,
+    is_etcd: bool,
+}
+
+impl Wire {
+    /// How many requests have come by. Each is a piece of its own, because each waits for the one
+    /// before. Only etcd's protocol sends more pieces than requests, and etcd counts by itself.
+    fn requests(&self) -> Result<u64> {
+        match self.service.server() {
+            Some(server) if self.is_etcd => {
+                etcd::UNARY.iter().map(|method| etcd::calls(server, method)).sum()
+            }
+            _ => Ok(self.proxy.requested()),
+        }
+    }
 }
 
 /// How often each was asked so far.
@@ -65,7 +93,7 @@ fn questions(store: &Faults) -> Vec<u64> {
 }
 
 /// One waiter for each of `all`, handed down from the first to the last.
-async fn hand_down(store: &Faults, all: Vec<Locks>) -> Result<Outcome> {
+async fn hand_down(store: &Faults, wire: Option<&Wire>, all: Vec<Locks>) -> Result<Outcome> {
     let first = all[0].lock("k").acquire().await?;
     let mut tasks = JoinSet::new();
     for locks in &all {
@@ -75,6 +103,7 @@ async fn hand_down(store: &Faults, all: Vec<Locks>) -> Result<Outcome> {
     let in_line = || async { Ok(store.calls(Operation::Watch) > 0 && waiting(&all)) };
     until("all to stand in line", SOON, in_line).await?;
     let (before, start) = (questions(store), SystemClock.now());
+    let sent_before = wire.map(Wire::requests).transpose()?;
     first.release().await?;
     while let Some(ended) = tasks.join_next().await {
         ended??;
@@ -87,7 +116,14 @@ async fn hand_down(store: &Faults, all: Vec<Locks>) -> Result<Outcome> {
         "{each:.2} questions a hand-over, over {QUESTIONS_MAX}: {:?}",
         OPERATIONS.iter().zip(asked).collect::<Vec<_>>()
     );
-    Ok(Outcome::Passed(format!("{each:.2} questions and {took:?} a hand-over")))
+    let sent = wire.map(Wire::requests).transpose()?.zip(sent_before);
+    let sent = sent.map(|(after, before)| (after - before) as f64 / (all.len() + 1) as f64);
+    ensure!(
+        sent.is_none_or(|sent| sent <= QUESTIONS_MAX),
+        "{sent:?} requests on the wire a hand-over, over {QUESTIONS_MAX}"
+    );
+    let sent = sent.map_or_else(String::new, |sent| format!(", {sent:.2} requests on the wire"));
+    Ok(Outcome::Passed(format!("{each:.2} questions{sent} and {took:?} a hand-over")))
 }
 
 fn waiting(all: &[Locks]) -> bool {

@@ -7,21 +7,25 @@
 //! | `crowd.rs` | a thousand tasks in four processes add up to a thousand |
 //! | `line.rs` | a thousand waiters ask the store hardly more often than one |
 //! | `honesty.rs` | what a store says of a failure is true |
+//! | `silence.rs` | the network falls silent under held locks, and nobody is told |
+//! | `doctor.rs` | the doctor refuses no sound store, and tells no password |
 //! | `embedded.rs` | the store without a server, which must do all of it as well |
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod crowd;
+mod doctor;
 mod embedded;
 mod honesty;
 mod line;
 mod restart;
+mod silence;
 mod takeover;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -35,13 +39,48 @@ type Running = Pin<Box<dyn Future<Output = Result<Outcome>>>>;
 #[derive(Clone, Copy)]
 struct Idea {
     name: &'static str,
+    load: Load,
     show: fn(Kind) -> Running,
     /// The same with something broken on purpose, and what must be said of it: else it could not
     /// fail.
     control: (fn(Kind) -> Running, &'static str),
 }
 
-const IDEAS: &[Idea] = &[takeover::IDEA, restart::IDEA, crowd::IDEA, line::IDEA, honesty::IDEA];
+/// What an idea asks of the machine.
+#[derive(Clone, Copy)]
+enum Load {
+    /// It mostly waits: others that do can run beside it.
+    Waits,
+    /// It keeps every processor busy: nothing runs beside it.
+    Works,
+}
+
+impl Load {
+    fn carry<T>(self, work: impl FnOnce() -> T) -> T {
+        static MACHINE: RwLock<()> = RwLock::new(());
+        match self {
+            Self::Waits => {
+                let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+                work()
+            }
+            Self::Works => {
+                let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+                work()
+            }
+        }
+    }
+}
+
+/// Those that wait come first, side by side.
+const IDEAS: &[Idea] = &[
+    takeover::IDEA,
+    restart::IDEA,
+    silence::IDEA,
+    honesty::IDEA,
+    doctor::IDEA,
+    crowd::IDEA,
+    line::IDEA,
+];
 
 /// What was seen, in a few words.
 enum Outcome {
@@ -58,15 +97,15 @@ type Results = Arc<Mutex<BTreeMap<(&'static str, &'static str), String>>>;
 fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
     let mut arguments = Arguments::from_args();
-    // Each of these has a machine's worth of processes of its own.
-    arguments.test_threads = Some(1);
+    arguments.test_threads = arguments.test_threads.or(Some(6));
     let results = Results::default();
     let all: Vec<Kind> = std::iter::once(embedded::KIND).chain(kinds()).collect();
     let mut trials = Vec::new();
     for idea in IDEAS {
         let (control, said) = idea.control;
         let name = format!("control::{}_can_fail", idea.name);
-        trials.push(Trial::test(name, move || refuted(control, said)));
+        let load = idea.load;
+        trials.push(Trial::test(name, move || load.carry(|| refuted(control, said))));
         for kind in &all {
             trials.push(trial(*idea, *kind, &results));
         }
@@ -84,9 +123,10 @@ fn main() -> ExitCode {
 fn trial(idea: Idea, kind: Kind, results: &Results) -> Trial {
     let results = Arc::clone(results);
     Trial::test(format!("{}::{}", kind.name, idea.name), move || {
-        let start = SystemClock.now();
-        let outcome = finished((idea.show)(kind));
-        let took = SystemClock.now().since(start);
+        let (outcome, took) = idea.load.carry(|| {
+            let start = SystemClock.now();
+            (finished((idea.show)(kind)), SystemClock.now().since(start))
+        });
         let told = match &outcome {
             Ok(Outcome::Passed(seen)) => {
                 println!("{} {}: {seen}", kind.name, idea.name);

@@ -17,10 +17,11 @@ use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, Server, Service, fresh_room};
 use tenure_testkit::wait::{bounded, sleep};
 
-use crate::{Idea, NO_SERVER, Outcome, own};
+use crate::{Idea, Load, NO_SERVER, Outcome, own};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "restart",
+    load: Load::Waits,
     show: |kind| Box::pin(show(kind)),
     control: (|kind| Box::pin(robbed(kind)), "was believed in for"),
 };

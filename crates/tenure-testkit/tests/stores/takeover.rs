@@ -9,10 +9,11 @@ use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, fresh_room};
 use tenure_testkit::wait::{bounded, sleep};
 
-use crate::{Idea, Outcome, shared};
+use crate::{Idea, Load, Outcome, shared};
 
 pub(crate) const IDEA: Idea = Idea {
     name: "takeover",
+    load: Load::Waits,
     show: |kind| Box::pin(show(kind, Process::start)),
     control: (|kind| Box::pin(show(kind, Process::start_careless)), "two held the key"),
 };

@@ -15,13 +15,21 @@ pub(super) async fn connect(service: &dyn Service) -> Result<RawEtcd> {
 }
 
 impl RawEtcd {
-    async fn transact(&self, request: TxnRequest) -> Result<()> {
+    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
         let mut client = tonic::client::Grpc::new(self.0.clone());
         client.ready().await?;
-        let path = http::uri::PathAndQuery::from_static("/etcdserverpb.KV/Txn");
-        let codec = tonic_prost::ProstCodec::<TxnRequest, TxnResponse>::default();
-        let answer = client.unary(tonic::Request::new(request), path, codec).await?;
-        ensure!(answer.into_inner().succeeded, "not as expected");
+        let path = http::uri::PathAndQuery::from_static(path);
+        let codec = tonic_prost::ProstCodec::<Q, A>::default();
+        Ok(client.unary(tonic::Request::new(request), path, codec).await?.into_inner())
+    }
+
+    async fn transact(&self, request: TxnRequest) -> Result<()> {
+        let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
+        ensure!(answer.succeeded, "not as expected");
         Ok(())
     }
 }
@@ -43,6 +51,27 @@ impl Raw for RawEtcd {
         let delete = Delete { key: b"raw".to_vec() };
         self.transact(transaction(1, Operation::Delete(delete))).await
     }
+
+    /// From the server's own memory: a read that is agreed on would wait for a majority.
+    async fn ping(&mut self) -> Result<()> {
+        let range = Range { key: b"raw".to_vec(), serializable: true };
+        let _: RangeResponse = self.call("/etcdserverpb.KV/Range", range).await?;
+        Ok(())
+    }
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Range {
+    #[prost(bytes = "vec", tag = "1")]
+    key: Vec<u8>,
+    #[prost(bool, tag = "7")]
+    serializable: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct RangeResponse {
+    #[prost(int64, tag = "4")]
+    count: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -15,6 +15,8 @@ use tenure_testkit::servers::Service;
 pub(crate) trait Raw: Send {
     async fn take(&mut self) -> Result<()>;
     async fn give(&mut self) -> Result<()>;
+    /// A question and its answer that change nothing, and so wait for no disk.
+    async fn ping(&mut self) -> Result<()>;
 }
 
 /// A connection of the store's own client to the server of that kind.

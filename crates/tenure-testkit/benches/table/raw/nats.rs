@@ -46,4 +46,9 @@ impl Raw for RawNats {
     async fn give(&mut self) -> Result<()> {
         self.write("").await
     }
+
+    async fn ping(&mut self) -> Result<()> {
+        self.context.query_account().await?;
+        Ok(())
+    }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{ObjectStore, PutMode, UpdateVersion};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 use tenure_testkit::servers::Service;
 use url::Url;
 
@@ -51,5 +51,10 @@ impl Raw for RawObject {
 
     async fn give(&mut self) -> Result<()> {
         self.write(false).await
+    }
+
+    async fn ping(&mut self) -> Result<()> {
+        self.store.head(&self.path).await?;
+        Ok(())
     }
 }

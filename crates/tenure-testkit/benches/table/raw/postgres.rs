@@ -11,6 +11,7 @@ pub(super) struct RawPostgres {
     client: Client,
     take: Statement,
     give: Statement,
+    ping: Statement,
 }
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS raw_lock \
@@ -29,7 +30,8 @@ pub(super) async fn connect(service: &dyn Service) -> Result<RawPostgres> {
     tokio::spawn(connection);
     client.batch_execute(TABLE).await.context("no table")?;
     let (take, give) = (client.prepare(TAKE).await?, client.prepare(GIVE).await?);
-    Ok(RawPostgres { client, take, give })
+    let ping = client.prepare("SELECT 1").await?;
+    Ok(RawPostgres { client, take, give, ping })
 }
 
 #[async_trait]
@@ -41,6 +43,11 @@ impl Raw for RawPostgres {
 
     async fn give(&mut self) -> Result<()> {
         ensure!(self.client.execute(&self.give, &[]).await? == 1, "not held");
+        Ok(())
+    }
+
+    async fn ping(&mut self) -> Result<()> {
+        self.client.query_one(&self.ping, &[]).await?;
         Ok(())
     }
 }

@@ -29,4 +29,8 @@ impl Raw for RawRedis {
         ensure!(gone == 1, "not held");
         Ok(())
     }
+
+    async fn ping(&mut self) -> Result<()> {
+        Ok(redis::cmd("PING").query_async(&mut self.0).await?)
+    }
 }
