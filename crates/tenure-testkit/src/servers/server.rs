@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
+const PAUSED_WITHIN: Duration = Duration::from_secs(10);
 const AFTERMATH_MAX: Duration = Duration::from_secs(10);
 
 /// What to start, and how to see that it answers.
@@ -171,7 +172,16 @@ impl Server {
     /// # Errors
     /// When it does not run.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        // On a busy machine its threads go on for a moment after the signal was sent.
+        let pid = self.child().as_ref().map(Child::id).context("it does not run")?;
+        for _ in 0..PAUSED_WITHIN.as_millis() {
+            if is_stopped(pid)? {
+                return Ok(());
+            }
+            nap(Duration::from_millis(1));
+        }
+        bail!("{} was told to stop and goes on", self.name)
     }
 
     /// Lets it go on (SIGCONT).
@@ -249,6 +259,19 @@ fn spawn(command: Command) -> Result<Child> {
 #[expect(clippy::disallowed_methods, reason = "a server is waited for outside of any runtime")]
 fn nap(time: Duration) {
     std::thread::sleep(time);
+}
+
+/// Whether every thread of a process stands still.
+fn is_stopped(pid: u32) -> Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = fs::read_to_string(thread?.path().join("stat"))?;
+        // "1234 (name) T …": the name may hold anything.
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+        if !state.is_some_and(|state| state.starts_with('T')) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn tail(text: &str) -> &str {
