@@ -154,7 +154,7 @@ pub(crate) struct ServeArgs {
 
     /// The store's URL [default: a file in the user's data folder]
     ///
-    /// Instead of the stores of the configuration. To keep a password out of the process list, use
+    /// Only where the configuration has no stores. To keep a password out of the process list, use
     /// TENURE_STORE.
     #[arg(long, value_name = "URL", env = "TENURE_STORE", hide_env_values = true)]
     pub(crate) store: Option<String>,

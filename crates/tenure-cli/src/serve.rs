@@ -13,13 +13,13 @@ use crate::{log, say, store_url};
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
     let config = configuration(args)?;
     let _telling = log::serve(&config)?;
-    let mut signals = Signals::listen()?;
-    let running = Running::start(config).await.map_err(|failure| refused(&failure))?;
     if args.check {
+        Running::check(config).await.map_err(|failure| refused(&failure))?;
         say::progress(&"the configuration is good, and the stores can be used");
-        running.shutdown().await;
         return Ok(Exit::SUCCESS);
     }
+    let mut signals = Signals::listen()?;
+    let running = Running::start(config).await.map_err(|failure| refused(&failure))?;
     say::progress(&format_args!("serving on http://{}", running.address()));
     for (surface, address) in [("HTTP", running.dapr_http()), ("gRPC", running.dapr_grpc())] {
         if let Some(address) = address {
@@ -50,6 +50,11 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         config.dapr.app_id.clone_from(app_id);
     }
     if args.store.is_some() {
+        if !config.stores.is_empty() {
+            // Either could be the one that the others lock on.
+            let text = "the configuration has [stores], and --store or TENURE_STORE names another";
+            return Err(Failure::new(Exit::Usage, text).advise("leave one of them out"));
+        }
         config.stores = [(STORE.to_owned(), own_store(args)?)].into();
         config.default_store = None;
     }

@@ -10,6 +10,7 @@ use axum::middleware::from_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use tenure::clock::{Clock, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,10 +20,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::door::Peer;
 use crate::failure::Failure;
-use crate::idle::{Traffic, count};
+use crate::host::host;
+use crate::idle::{Heard, Traffic, count};
 use crate::quota::Quota;
 use crate::tls::{Encryption, names_of};
-use crate::whole::whole;
+use crate::whole::{AT_ONCE, bound};
+
+/// How long a peer may take to part, once nothing is under way.
+const PARTING: Duration = Duration::from_secs(1);
 
 /// What connections may do.
 #[derive(Clone, Debug)]
@@ -74,7 +79,7 @@ impl Port {
         let farewell = connections.farewell;
         let shared = Arc::new(Shared {
             builder: builder(&connections),
-            router: router.layer(from_fn(whole)).layer(from_fn(count)),
+            router: router.layer(from_fn(host)).layer(from_fn(bound)).layer(from_fn(count)),
             encryption,
             connections,
             clock: Arc::clone(&clock),
@@ -126,7 +131,9 @@ async fn accept(listener: &TcpListener, free: &Arc<Semaphore>) -> std::io::Resul
 
 impl Shared {
     async fn serve(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), Failure> {
-        prepare(&stream, self.connections.gone_after);
+        if let Err(error) = prepare(&stream, self.connections.gone_after) {
+            tracing::debug!(%peer, %error, "a connection could not be prepared");
+        }
         let Some(encryption) = &self.encryption else {
             return self.talk(stream, Peer { address: peer, names: [].into() }).await;
         };
@@ -148,21 +155,25 @@ impl Shared {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Peer,
     ) -> Result<(), Failure> {
-        let traffic = Traffic::default();
+        let traffic = Traffic::new(AT_ONCE);
         let router = self.router.clone().layer(Extension(traffic.clone())).layer(Extension(peer));
         let service = TowerToHyperService::new(router);
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let stream = TokioIo::new(Heard { stream, traffic: traffic.clone() });
+        let connection = self.builder.serve_connection_with_upgrades(stream, service);
         let mut connection = std::pin::pin!(connection);
         let Connections { header_timeout, idle_timeout, .. } = self.connections;
-        let idle = traffic.idle(&*self.clock, header_timeout, idle_timeout);
         let mut end = self.end.clone();
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(broken),
-            // Nothing is under way, so nothing is lost.
-            () = idle => return Ok(()),
-            _ = end.wait_for(|end| *end) => connection.as_mut().graceful_shutdown(),
+            () = traffic.idle(&*self.clock, header_timeout, idle_timeout) => {}
+            _ = end.wait_for(|end| *end) => {}
         }
-        connection.await.map_err(broken)
+        // What is under way is finished, and the peer is told not to begin anything.
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection => ended.map_err(broken),
+            () = traffic.idle(&*self.clock, PARTING, PARTING) => Ok(()),
+        }
     }
 }
 
@@ -170,15 +181,18 @@ fn broken(error: Box<dyn std::error::Error + Send + Sync>) -> Failure {
     Failure::invalid(error.to_string())
 }
 
-/// Small messages go out at once, and a peer that does not answer any more is found.
-fn prepare(stream: &TcpStream, gone_after: Duration) {
-    let gone_after = u32::try_from(gone_after.as_millis()).unwrap_or(u32::MAX);
-    let prepared = stream
-        .set_nodelay(true)
-        .and_then(|()| Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, gone_after)?));
-    if let Err(error) = prepared {
-        tracing::debug!(%error, "a connection could not be prepared");
-    }
+/// Small messages go out at once, and a peer that is gone is found: by what it does not
+/// acknowledge, and where nothing is on its way to it, by asking.
+fn prepare(stream: &TcpStream, gone_after: Duration) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let limit = u32::try_from(gone_after.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(stream, limit)?;
+    // The kernel counts in seconds. The limit above ends the asking.
+    let seconds = |time: Duration| Duration::from_secs(time.as_secs().max(1));
+    sockopt::set_tcp_keepidle(stream, seconds(gone_after / 2))?;
+    sockopt::set_tcp_keepintvl(stream, seconds(gone_after / 4))?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(())
 }
 
 fn builder(connections: &Connections) -> Builder<TokioExecutor> {
@@ -186,7 +200,8 @@ fn builder(connections: &Connections) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(connections.header_timeout)
+        // It would also run between requests; see `Traffic::idle`.
+        .header_read_timeout(None)
         .max_buf_size(64 * 1024);
     builder
         .http2()
@@ -196,4 +211,24 @@ fn builder(connections: &Connections) -> Builder<TokioExecutor> {
         .max_concurrent_streams(connections.streams)
         .max_header_list_size(16 * 1024);
     builder
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_asked_for_and_not_only_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        prepare(&stream, Duration::from_secs(10)).unwrap();
+        assert!(stream.nodelay().unwrap());
+        assert!(sockopt::socket_keepalive(&stream).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), Duration::from_secs(5));
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), Duration::from_secs(2));
+        assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 10_000);
+        prepare(&stream, Duration::from_millis(200)).unwrap();
+        assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), Duration::from_secs(1));
+    }
 }

@@ -8,10 +8,13 @@ use tenure_api::Code;
 
 use crate::failure::Failure;
 
+/// The name of whoever brings neither a token nor a certificate.
+pub(crate) const ANONYMOUS: &str = "anonymous";
+
 /// What a caller wants to do in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Lock, renew and unlock.
+    /// Lock, renew and unlock; and see who holds a key while waiting for it.
     Acquire,
     /// See who holds a key that one can name.
     Read,
@@ -19,7 +22,8 @@ pub enum Verb {
     List,
     /// Take a lock from whoever holds it.
     Force,
-    /// See what the server is made of: stores and what was found about them.
+    /// See what the server is made of: all its stores, and the metrics. What a store is worth is told
+    /// to whoever may use it.
     Admin,
 }
 
@@ -140,7 +144,7 @@ impl Caller {
     #[must_use]
     pub fn client(&self) -> String {
         match self.peer {
-            Some(peer) if &*self.identity.name == "anonymous" => peer.to_string(),
+            Some(peer) if &*self.identity.name == ANONYMOUS => peer.to_string(),
             _ => self.identity.name.to_string(),
         }
     }

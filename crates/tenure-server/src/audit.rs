@@ -1,5 +1,6 @@
 //! The audit log: who did what to which lock, one JSON object a line, only ever appended.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,10 +13,13 @@ use tenure::Fence;
 use tenure_api::Code;
 
 use crate::access::Caller;
-use crate::api::Place;
+use crate::api::{Place, STORED_KEY_MAX};
 use crate::config::{AuditConfig, AuditKeys};
 use crate::failure::Failure;
 use crate::time::rfc3339;
+
+/// How much is written of a text that a client has sent, in bytes.
+const TEXT_MAX: usize = STORED_KEY_MAX;
 
 /// One thing that was done, or refused. Never a lock id.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +46,14 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<String>,
     call: &'a str,
-    store: &'a str,
-    namespace: &'a str,
-    key: String,
+    store: Cow<'a, str>,
+    namespace: Cow<'a, str>,
+    key: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<u64>,
     result: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    reason: Option<Cow<'a, str>>,
 }
 
 impl Audit {
@@ -77,25 +81,34 @@ impl Audit {
         deed: &Deed<'_>,
     ) -> std::io::Result<()> {
         let key = match self.keys {
-            AuditKeys::Plain => deed.place.key.clone(),
-            AuditKeys::Digest => digest(&deed.place.key),
+            AuditKeys::Plain => cut(&deed.place.key),
+            AuditKeys::Digest => digest(&deed.place.key).into(),
         };
         let line = Line {
             at: rfc3339(at),
             who: &caller.identity.name,
             peer: caller.peer.map(|peer| peer.to_string()),
             call: deed.call,
-            store: &deed.place.store,
-            namespace: &deed.place.namespace,
+            store: cut(&deed.place.store),
+            namespace: cut(&deed.place.namespace),
             key,
             fence: deed.fence.map(Fence::get),
             result: deed.code.map_or("done", Code::name),
-            reason: deed.reason,
+            reason: deed.reason.map(cut),
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
         self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text)
     }
+}
+
+/// What is too long to be right was refused, and is not worth its place in the log.
+fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_MAX {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &text[..end]))
 }
 
 /// Enough of a digest to tell keys apart.
@@ -138,5 +151,12 @@ mod tests {
         });
         assert_eq!(line, expected);
         assert!(audit.wants("lock") && !audit.wants("get"));
+    }
+
+    #[test]
+    fn a_text_of_any_length_takes_little_of_the_log() {
+        assert_eq!(cut(&"k".repeat(TEXT_MAX)), "k".repeat(TEXT_MAX));
+        let cut = cut(&"ü".repeat(TEXT_MAX)).into_owned();
+        assert!(cut.len() < TEXT_MAX + 4 && cut.ends_with("ü…"), "{cut}");
     }
 }

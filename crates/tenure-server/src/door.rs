@@ -11,10 +11,13 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tenure_api::Code;
 
-use crate::access::{Caller, Grants, Identity};
+use crate::access::{ANONYMOUS, Caller, Grants, Identity};
 use crate::api::Api;
 use crate::failure::Failure;
 use crate::grpc::status_of;
+use crate::host::{check_host, check_origin};
+use crate::http::body::BYTES_MAX;
+use crate::whole::drain;
 
 /// The header that Dapr's clients send their token in.
 pub(crate) const DAPR_TOKEN: &str = "dapr-api-token";
@@ -45,6 +48,8 @@ pub struct Guests {
     pub tokens: Vec<Token>,
     /// Whoever brings a certificate with one of these names.
     pub certificates: Vec<Identity>,
+    /// Names of this server, for callers without a token or a certificate.
+    pub hosts: Vec<String>,
 }
 
 /// Knows who is let in. The list can be replaced while the server runs.
@@ -63,21 +68,41 @@ impl Door {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guests);
     }
 
+    /// Whether everybody may do everything.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let all = Identity::unrestricted(ANONYMOUS);
+        self.guests().anonymous.as_ref().is_some_and(|anyone| anyone.grants == all.grants)
+    }
+
     /// Who brings these headers, and a certificate with these names.
     ///
+    /// A browser shows a certificate, and calls where it can, for whichever page asks it to. So
+    /// without a token the page must be of this server, and without a certificate the server must
+    /// have been called by a name that nobody else can point to it.
+    ///
     /// # Errors
-    /// `Unauthenticated`.
+    /// `Unauthenticated`; `Forbidden` for a browser on behalf of a page of another host.
     pub fn identify(&self, headers: &HeaderMap, names: &[String]) -> Result<Identity, Failure> {
-        let guests = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
+        let guests = self.guests();
         if let Some(token) = token_of(headers) {
             return guests.by_token(token);
         }
         let by_name =
             guests.certificates.iter().find(|guest| names.iter().any(|n| **n == *guest.name));
         let known = by_name.or(guests.anonymous.as_ref()).cloned();
-        known.ok_or_else(|| {
+        let known = known.ok_or_else(|| {
             Failure::new(Code::Unauthenticated, "a token or a certificate is needed")
-        })
+        })?;
+        check_origin(headers)?;
+        if by_name.is_none() {
+            check_host(headers, &guests.hosts)?;
+        }
+        Ok(known)
+    }
+
+    fn guests(&self) -> Arc<Guests> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -128,7 +153,9 @@ pub(crate) async fn enter(
         }
         Err(failure) => {
             api.turned_away(peer.address.ip(), &failure);
-            refusal(failure, request.headers())
+            let answer = refusal(failure, request.headers());
+            drain(request, BYTES_MAX).await;
+            answer
         }
     }
 }
@@ -166,7 +193,8 @@ mod tests {
         let digest = Sha256::digest("s3cret").into();
         let token = Token { name: "reader".into(), digest, grants };
         let certificate = Identity { name: "spiffe://x/a".into(), grants: [].into() };
-        Door::new(Guests { anonymous: None, tokens: vec![token], certificates: vec![certificate] })
+        let (tokens, certificates) = (vec![token], vec![certificate]);
+        Door::new(Guests { tokens, certificates, ..Guests::default() })
     }
 
     #[test]

@@ -63,3 +63,33 @@ pub(crate) fn code_of(kind: ErrorKind) -> Code {
         _ => Code::Internal,
     }
 }
+
+/// What a reader of JSON or TOML finds wrong with a value, without the value: it may be a secret.
+pub(crate) fn without_values(text: &str) -> String {
+    match text.rsplit_once("expected ") {
+        Some((found, expected))
+            if found.starts_with("invalid") || found.starts_with("unknown variant") =>
+        {
+            format!("expected {expected}")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_told_without_its_value() {
+        for (text, told) in [
+            ("invalid type: string \"s3cret\", expected a map", "expected a map"),
+            ("invalid value: integer `7`, expected u16", "expected u16"),
+            ("unknown variant `s3cret`, expected `a` or `b`", "expected `a` or `b`"),
+            ("unknown field `x`, expected `y`", "unknown field `x`, expected `y`"),
+            ("missing field `url`", "missing field `url`"),
+        ] {
+            assert_eq!(without_values(text), told);
+        }
+    }
+}

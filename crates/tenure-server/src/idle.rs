@@ -1,8 +1,9 @@
 //! Finds connections on which nothing is under way.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,41 +11,82 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request};
 use axum::middleware::Next;
 use axum::response::Response;
+use http::Version;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tenure::clock::Clock;
-use tokio::sync::Notify;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, Semaphore};
 
 /// What is under way on one connection.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Traffic(Arc<Counts>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
     under_way: AtomicUsize,
     begun: AtomicUsize,
-    ended: Notify,
+    /// Part of a head has come, and no more of it yet.
+    heard: AtomicBool,
+    /// More than requests is heard on this connection: it is one of HTTP/2.
+    talks: AtomicBool,
+    changed: Notify,
+    desks: Arc<Semaphore>,
 }
 
 impl Traffic {
-    fn begin(&self) -> UnderWay {
+    /// Nothing is under way, and so many bodies may be read at once.
+    pub(crate) fn new(desks: usize) -> Self {
+        Self(Arc::new(Counts {
+            under_way: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+            heard: AtomicBool::new(false),
+            talks: AtomicBool::new(false),
+            changed: Notify::new(),
+            desks: Arc::new(Semaphore::new(desks)),
+        }))
+    }
+
+    /// Where the bodies of this connection are read.
+    pub(crate) fn desks(&self) -> &Arc<Semaphore> {
+        &self.0.desks
+    }
+
+    fn begin(&self, version: Version) -> UnderWay {
+        self.0.talks.store(version == Version::HTTP_2, Ordering::Relaxed);
+        self.0.heard.store(false, Ordering::Relaxed);
         self.0.under_way.fetch_add(1, Ordering::Relaxed);
         self.0.begun.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(&self.0))
     }
 
-    /// Returns when nothing was under way for a time: `first` from the beginning, `later` after a
-    /// request.
+    /// Something came. Between two requests of HTTP/1 that is the beginning of a head.
+    fn hear(&self) {
+        let Counts { under_way, talks, heard, changed, .. } = &*self.0;
+        let waits = under_way.load(Ordering::Relaxed) == 0 && !talks.load(Ordering::Relaxed);
+        if waits && !heard.swap(true, Ordering::Relaxed) {
+            changed.notify_one();
+        }
+    }
+
+    /// Returns when nothing was under way for a time: `first` from the beginning and for the rest
+    /// of a head, `later` after a request.
     pub(crate) async fn idle(&self, clock: &dyn Clock, first: Duration, later: Duration) {
         loop {
             let begun = self.0.begun.load(Ordering::Relaxed);
             if self.0.under_way.load(Ordering::Relaxed) > 0 {
-                self.0.ended.notified().await;
+                self.0.changed.notified().await;
                 continue;
             }
-            let patience = if begun == 0 { first } else { later };
-            clock.sleep_until(clock.now() + patience).await;
-            if self.0.begun.load(Ordering::Relaxed) == begun {
-                return;
+            let in_head = begun == 0 || self.0.heard.load(Ordering::Relaxed);
+            let patience = if in_head { first } else { later };
+            tokio::select! {
+                biased;
+                () = self.0.changed.notified() => {}
+                () = clock.sleep_until(clock.now() + patience) => {
+                    if self.0.begun.load(Ordering::Relaxed) == begun {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -57,7 +99,58 @@ struct UnderWay(Arc<Counts>);
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.0.ended.notify_one();
+        self.0.changed.notify_one();
+    }
+}
+
+/// A stream on which it is noted when something comes.
+pub(crate) struct Heard<S> {
+    pub(crate) stream: S,
+    pub(crate) traffic: Traffic,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.traffic.hear();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }
 
@@ -67,7 +160,7 @@ pub(crate) async fn count(
     request: Request,
     next: Next,
 ) -> Response {
-    let under_way = traffic.begin();
+    let under_way = traffic.begin(request.version());
     next.run(request).await.map(|body| Body::new(Counted { body, _under_way: under_way }))
 }
 
@@ -102,15 +195,33 @@ mod tests {
 
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(3600);
+    const SHORT: Duration = Duration::from_millis(1);
+
+    async fn is_idle(traffic: &Traffic, first: Duration, later: Duration) -> bool {
+        let idle = traffic.idle(&SystemClock, first, later);
+        tenure::clock::within(&SystemClock, Duration::from_millis(50), idle).await.is_ok()
+    }
+
     #[tokio::test]
     async fn a_request_under_way_is_not_idle() {
-        let traffic = Traffic::default();
-        let under_way = traffic.begin();
-        let (first, later) = (Duration::from_secs(3600), Duration::from_millis(1));
-        let idle = traffic.idle(&SystemClock, first, later);
-        let soon = tenure::clock::within(&SystemClock, Duration::from_millis(50), idle).await;
-        assert!(soon.is_err());
+        let traffic = Traffic::new(1);
+        let under_way = traffic.begin(Version::HTTP_11);
+        assert!(!is_idle(&traffic, LONG, SHORT).await);
         drop(under_way);
-        traffic.idle(&SystemClock, first, later).await;
+        traffic.idle(&SystemClock, LONG, SHORT).await;
+    }
+
+    #[tokio::test]
+    async fn half_a_head_has_less_time_than_silence() {
+        let traffic = Traffic::new(1);
+        assert!(is_idle(&traffic, SHORT, LONG).await, "nothing came yet");
+        drop(traffic.begin(Version::HTTP_11));
+        assert!(!is_idle(&traffic, SHORT, LONG).await, "the next request may take its time");
+        traffic.hear();
+        assert!(is_idle(&traffic, SHORT, LONG).await, "but not once it has begun");
+        drop(traffic.begin(Version::HTTP_2));
+        traffic.hear();
+        assert!(!is_idle(&traffic, SHORT, LONG).await, "a ping is no head");
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers for Prometheus. No key is in a label.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::StreamExt;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -10,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tenure::{EventKind, Locks, LostReason};
+use tenure::{Event, EventKind, Key, Locks, LostReason};
 use tenure_api::Code;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,6 +40,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     calls: Family<Call, Counter>,
     grants: Counter,
+    handoffs: Counter,
     contended: Counter,
     timeouts: Counter,
     renewals: Counter,
@@ -71,6 +74,34 @@ pub(crate) struct Standing {
     pub(crate) longest: usize,
 }
 
+/// When keys were given back that nobody was granted since.
+#[derive(Debug, Default)]
+struct GivenBack(HashMap<Key, SystemTime>);
+
+/// How many of them are remembered.
+const GIVEN_BACK_MAX: usize = 4096;
+
+impl GivenBack {
+    /// Whether this is the grant of such a key to someone who had waited for it.
+    fn handed_on(&mut self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::Released { .. } => {
+                // Most are never asked for again. A hand-off takes no time, so hardly one is missed.
+                if self.0.len() >= GIVEN_BACK_MAX {
+                    self.0.clear();
+                }
+                self.0.insert(event.key.clone(), event.at);
+                false
+            }
+            EventKind::Granted { waited, .. } => {
+                let asked = event.at.checked_sub(waited);
+                self.0.remove(&event.key).is_some_and(|back| asked.is_some_and(|at| at < back))
+            }
+            _ => false,
+        }
+    }
+}
+
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 2.0, 20))
 }
@@ -81,6 +112,7 @@ impl Metrics {
             registry: Registry::with_prefix("tenure"),
             calls: Family::default(),
             grants: Counter::default(),
+            handoffs: Counter::default(),
             contended: Counter::default(),
             timeouts: Counter::default(),
             renewals: Counter::default(),
@@ -101,6 +133,9 @@ impl Metrics {
         let all = &mut self.registry;
         all.register("calls", "Calls of the API, by result", self.calls.clone());
         all.register("grants", "Locks granted by this server", self.grants.clone());
+        let help =
+            "Locks granted to a request that waited when another of this server gave them back";
+        all.register("handoffs", help, self.handoffs.clone());
         all.register("contended", "Requests that found their key held", self.contended.clone());
         all.register("timeouts", "Waits that were over before a grant", self.timeouts.clone());
         all.register("renewals", "Leases prolonged", self.renewals.clone());
@@ -131,8 +166,12 @@ impl Metrics {
     pub(crate) fn follow(self: &Arc<Self>, locks: &Locks) {
         let (metrics, mut events) = (Arc::clone(self), Box::pin(locks.events()));
         tokio::spawn(async move {
+            let mut given_back = GivenBack::default();
             while let Some(event) = events.next().await {
                 metrics.happened(&event.kind);
+                if given_back.handed_on(&event) {
+                    metrics.handoffs.inc();
+                }
             }
         });
     }

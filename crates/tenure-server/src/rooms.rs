@@ -31,7 +31,46 @@ pub struct Rooms {
     default_store: String,
     settings: LocksBuilder,
     metrics: Arc<Metrics>,
-    open: Mutex<HashMap<(String, String), Locks>>,
+    open: Mutex<Open>,
+}
+
+/// The locks of the namespaces that are open.
+#[derive(Debug, Default)]
+struct Open {
+    seats: HashMap<(String, String), Seat>,
+    asked: u64,
+}
+
+#[derive(Debug)]
+struct Seat {
+    /// Nothing but this holds on to locks that nobody uses.
+    locks: Arc<Locks>,
+    /// Which question was the last for them.
+    asked: u64,
+}
+
+impl Open {
+    fn get(&mut self, place: &(String, String)) -> Option<Arc<Locks>> {
+        let seat = self.seats.get_mut(place)?;
+        self.asked += 1;
+        seat.asked = self.asked;
+        Some(Arc::clone(&seat.locks))
+    }
+
+    fn put(&mut self, place: (String, String), locks: Arc<Locks>) {
+        self.asked += 1;
+        self.seats.insert(place, Seat { locks, asked: self.asked });
+    }
+
+    /// Whether there is room for one more: if need be, one that nobody uses is closed for it.
+    fn make_room(&mut self) -> bool {
+        if self.seats.len() < NAMESPACES_MAX {
+            return true;
+        }
+        let unused = self.seats.iter().filter(|(_, seat)| Arc::strong_count(&seat.locks) == 1);
+        let oldest = unused.min_by_key(|(_, seat)| seat.asked).map(|(place, _)| place.clone());
+        oldest.is_some_and(|place| self.seats.remove(&place).is_some())
+    }
 }
 
 impl Rooms {
@@ -63,42 +102,77 @@ impl Rooms {
         self.stores.iter().map(|(name, store)| (&**name, store, *name == self.default_store))
     }
 
-    /// The locks of a namespace on a store; they are opened when they are first asked for.
+    /// The locks of a namespace on a store; they are opened when they are first asked for, and stay
+    /// open for as long as they are held on to. What nobody uses makes room for others.
     ///
     /// # Errors
-    /// `NoSuchPlace`, `Invalid` for a bad namespace, or what the store says.
-    pub async fn locks(&self, store: &str, namespace: &str) -> Result<Locks, Failure> {
+    /// `NoSuchPlace`, `Invalid` for a bad namespace, `LimitReached` when too many are in use, or
+    /// what the store says.
+    pub async fn locks(&self, store: &str, namespace: &str) -> Result<Arc<Locks>, Failure> {
         let (name, named) = self.store(store)?;
         let place = (name.to_owned(), namespace.to_owned());
         if let Some(locks) = self.open().get(&place) {
-            return Ok(locks.clone());
+            return Ok(locks);
         }
         Namespace::new(namespace)?;
-        if self.open().len() >= NAMESPACES_MAX {
-            let text = format!("{NAMESPACES_MAX} namespaces are open, and no more can be");
+        if !self.open().make_room() {
+            let text = format!("{NAMESPACES_MAX} namespaces are in use, and no more can be");
             return Err(Failure::new(Code::LimitReached, text));
         }
         let settings = self.settings.clone().namespace(namespace);
         let settings = settings.key_policy(named.key_policy.clone());
-        let locks = settings.open_on(Arc::clone(&named.store)).await?;
+        let locks = Arc::new(settings.open_on(Arc::clone(&named.store)).await?);
         let mut open = self.open();
         // Of two that opened it at once, both use the first: they share one line.
         if let Some(locks) = open.get(&place) {
-            return Ok(locks.clone());
+            return Ok(locks);
         }
         self.metrics.follow(&locks);
-        open.insert(place, locks.clone());
+        open.put(place, Arc::clone(&locks));
         Ok(locks)
     }
 
-    /// All locks that are open, with their store and namespace.
+    /// All locks that are open.
     #[must_use]
-    pub fn opened(&self) -> Vec<(String, String, Locks)> {
-        let open = self.open();
-        open.iter().map(|((s, n), locks)| (s.clone(), n.clone(), locks.clone())).collect()
+    pub fn opened(&self) -> Vec<Arc<Locks>> {
+        self.open().seats.values().map(|seat| Arc::clone(&seat.locks)).collect()
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<(String, String), Locks>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure::clock::SystemClock;
+    use tenure::stores;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn namespaces_that_nobody_uses_make_room() {
+        let store = stores::open("memory:", Arc::new(SystemClock)).await.unwrap();
+        let (key_policy, dapr_prefix) = (KeyPolicy::plain(), KeyPrefix::default());
+        let stores = [("s".to_owned(), NamedStore { store, key_policy, dapr_prefix })].into();
+        let rooms = Rooms::new(stores, "s".into(), Locks::builder(), Arc::new(Metrics::new()));
+        let used = rooms.locks("", "used").await.unwrap();
+        let guard = used.lock("k").acquire().await.unwrap();
+        for number in 0..=NAMESPACES_MAX {
+            rooms.locks("", &format!("n{number}")).await.unwrap();
+        }
+        assert_eq!(rooms.opened().len(), NAMESPACES_MAX);
+        let again = rooms.locks("", "used").await.unwrap();
+        assert!(Arc::ptr_eq(&used, &again), "what is in use stays open");
+        assert!(rooms.open().get(&at("n0")).is_none(), "the oldest goes first");
+        assert!(rooms.open().get(&at("n4096")).is_some());
+        let all = rooms.opened();
+        let failure = rooms.locks("", "one-more").await.unwrap_err();
+        assert_eq!(failure.code, Code::LimitReached);
+        drop((guard, all));
+    }
+
+    fn at(namespace: &str) -> (String, String) {
+        ("s".to_owned(), namespace.to_owned())
     }
 }

@@ -3,26 +3,22 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tenure::clock::{Clock, SystemClock, within};
-use tenure::{KeyPolicy, Locks, Store, stores};
-use tenure_api::Code;
+use futures_util::future::join_all;
+use tenure::Store;
+use tenure::clock::{Clock, within};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::accept::Port;
-use crate::access::Identity;
 use crate::api::Api;
-use crate::app_health::AppHealth;
-use crate::audit::Audit;
-use crate::config::{CertificateConfig, Config, OnShutdown, STORE, StoreConfig, access_of};
-use crate::dapr::{KeyPrefix, Sidecar};
-use crate::door::{Door, Guests};
+use crate::config::{Config, OnShutdown};
+use crate::dapr::Sidecar;
+use crate::door::Door;
 use crate::failure::Failure;
-use crate::meter::MeterLayer;
-use crate::metrics::Metrics;
-use crate::rooms::{NamedStore, Rooms};
+use crate::prepare::{Prepared, guests};
 use crate::server::{dapr_router, router};
 use crate::tls::Encryption;
 
@@ -50,27 +46,25 @@ impl Running {
         Self::start_with(config, BTreeMap::new()).await
     }
 
+    /// Checks a configuration and opens its stores, as [`start`](Self::start) would, and nothing
+    /// else: a server that runs from it is not in the way.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn check(config: Config) -> Result<(), Failure> {
+        Prepared::new(config, BTreeMap::new()).await.map(|_| ())
+    }
+
     /// As [`start`](Self::start), with more stores, by name, which the program has opened itself.
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_with(
-        mut config: Config,
+        config: Config,
         stores: BTreeMap<String, Arc<dyn Store>>,
     ) -> Result<Self, Failure> {
-        for note in config.load_components()? {
-            tracing::info!("{note}");
-        }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let address = config.address()?;
-        let door = Arc::new(Door::new(guests(&config)?));
-        let metrics = Arc::new(Metrics::new());
-        let audit = config.audit.as_ref().map(Audit::open).transpose()?;
-        let rooms = rooms(&config, stores, &clock, &metrics).await?;
-        let terms = config.limits.terms();
-        let api = Arc::new(Api::new(rooms, terms, Arc::clone(&clock), metrics, audit));
-        let app = config.app_health.as_ref().map(AppHealth::new).transpose()?;
-        let encryption = config.tls.as_ref().map(Encryption::read).transpose()?.map(Arc::new);
+        let Prepared { api, door, address, app, encryption, clock, config } =
+            Prepared::new(config, stores).await?;
         let listener = bind(address).await?;
         let address = listener.local_addr().unwrap_or(address);
         let mut running = Self {
@@ -100,7 +94,7 @@ impl Running {
     /// On the ports of its own that are wanted. Only this machine can reach them, and without TLS,
     /// as with Dapr: its clients know nothing else.
     async fn listen_for_dapr(&mut self, sidecar: &Arc<Sidecar>) -> Result<(), Failure> {
-        let router = dapr_router(sidecar, &self.door)?;
+        let router = dapr_router(&self.api, sidecar, &self.door)?;
         self.dapr_http = self.listen_here(self.config.dapr.http_port, &router).await?;
         self.dapr_grpc = self.listen_here(self.config.dapr.grpc_port, &router).await?;
         Ok(())
@@ -161,10 +155,21 @@ impl Running {
 
     /// Takes over what may change while the server runs: who is let in, and the certificates.
     ///
+    /// What would not be safe to start with is refused here too; and so is a configuration that
+    /// says nothing about who may do what, where one did before: more likely it is broken than
+    /// meant.
+    ///
     /// # Errors
     /// `Invalid`; then everything stays as it was.
     pub fn reload(&self, config: &Config) -> Result<(), Failure> {
+        // The address is the one that it has, whatever is said of it now.
+        Config { listen: Some(self.address), ..config.clone() }.check()?;
         let guests = guests(config)?;
+        if config.is_open() && !self.door.is_open() {
+            let text = "no tokens, certificates or anonymous are left, which would let everybody \
+                        in; start the server anew if that is meant";
+            return Err(Failure::invalid(text));
+        }
         match (&self.encryption, &config.tls) {
             (Some(encryption), Some(tls)) => encryption.reload(tls)?,
             (None, None) => {}
@@ -174,26 +179,31 @@ impl Running {
         Ok(())
     }
 
-    /// The clean end: no more connections, streams are told, locks are given back or left as the
-    /// configuration says, and all that within its time.
+    /// The clean end: no more connections, waits and streams are told, locks are given back or
+    /// left as the configuration says, and all that within its time.
     pub async fn shutdown(mut self) {
         let limit = self.config.limits.shutdown.0;
         let clock = Arc::clone(&self.clock);
         self.end.send_replace(true);
-        self.api.close_streams();
-        let work = async {
-            match self.config.on_shutdown {
-                OnShutdown::Release => self.api.release_kept().await,
-                OnShutdown::Leave => self.api.leave_kept(),
-            }
-            while self.listeners.join_next().await.is_some() {}
-            for (_, _, locks) in self.api.rooms().opened() {
-                locks.flush().await;
-            }
-        };
-        if within(&*clock, limit, work).await.is_err() {
-            tracing::warn!(?limit, "not all was done in time; what is left ends with its ttl");
+        self.api.close();
+        // Whoever is still connected could be granted what is given back.
+        let connections = async { while self.listeners.join_next().await.is_some() {} };
+        in_time(&*clock, limit / 2, connections).await;
+        self.listeners.abort_all();
+        match self.config.on_shutdown {
+            OnShutdown::Release => in_time(&*clock, limit / 4, self.api.release_kept()).await,
+            OnShutdown::Leave => self.api.leave_kept(),
         }
+        let opened = self.api.rooms().opened();
+        let flushed = join_all(opened.iter().map(|locks| locks.flush()));
+        in_time(&*clock, limit / 4, async { drop(flushed.await) }).await;
+    }
+}
+
+/// One part of the end has its own time, so that the next gets some too.
+async fn in_time(clock: &dyn Clock, limit: Duration, part: impl Future<Output = ()>) {
+    if within(clock, limit, part).await.is_err() {
+        tracing::warn!(?limit, "not all was done in time; what is left ends with its ttl");
     }
 }
 
@@ -201,97 +211,4 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address)
         .await
         .map_err(|error| Failure::invalid(format!("{address} cannot be listened on: {error}")))
-}
-
-fn guests(config: &Config) -> Result<Guests, Failure> {
-    let tokens = config.tokens.iter().map(|token| token.token()).collect::<Result<_, _>>()?;
-    let anonymous = match &config.anonymous {
-        Some(guest) => {
-            let grants = access_of(&guest.grants)?;
-            Some(Identity { name: "anonymous".into(), grants: grants.into() })
-        }
-        None if config.has_guests() => None,
-        None => Some(Identity::unrestricted("anonymous")),
-    };
-    let certificate = |config: &CertificateConfig| {
-        let grants = access_of(&config.grants)?.into();
-        Ok(Identity { name: (&*config.name).into(), grants })
-    };
-    let certificates =
-        config.certificates.iter().map(certificate).collect::<Result<_, Failure>>()?;
-    Ok(Guests { anonymous, tokens, certificates })
-}
-
-async fn rooms(
-    config: &Config,
-    more: BTreeMap<String, Arc<dyn Store>>,
-    clock: &Arc<dyn Clock>,
-    metrics: &Arc<Metrics>,
-) -> Result<Rooms, Failure> {
-    let mut opened = BTreeMap::new();
-    for (name, store) in more {
-        let store: Arc<dyn Store> =
-            Arc::new(MeterLayer::new(store, &name, Arc::clone(metrics), Arc::clone(clock)));
-        let (key_policy, dapr_prefix) = (KeyPolicy::plain(), KeyPrefix::default());
-        opened.insert(name, NamedStore { store, key_policy, dapr_prefix });
-    }
-    for (name, store) in &config.stores {
-        opened.insert(name.clone(), open(name, store, clock, metrics).await?);
-    }
-    let default_store = match (&config.default_store, opened.len()) {
-        (Some(name), _) if opened.contains_key(name) => name.clone(),
-        (Some(name), _) => {
-            return Err(Failure::invalid(format!(
-                "default_store {name:?} is not among the stores"
-            )));
-        }
-        (None, 1) => opened.keys().next().cloned().unwrap_or_default(),
-        (None, 0) => return Err(Failure::invalid("there must be a store")),
-        (None, _) if opened.contains_key(STORE) => STORE.to_owned(),
-        (None, count) => {
-            return Err(Failure::invalid(format!(
-                "default_store must name one of the {count} stores"
-            )));
-        }
-    };
-    let limits = &config.limits;
-    let settings = Locks::builder().limits(limits.limits()).default_ttl(limits.ttl_default.0);
-    let rooms = Rooms::new(opened, default_store, settings, Arc::clone(metrics));
-    // What is wrong with the limits or with a store shows at the start.
-    for name in config.stores.keys() {
-        rooms.locks(name, "default").await?;
-    }
-    Ok(rooms)
-}
-
-async fn open(
-    name: &str,
-    config: &StoreConfig,
-    clock: &Arc<dyn Clock>,
-    metrics: &Arc<Metrics>,
-) -> Result<NamedStore, Failure> {
-    let named = |error: tenure::Error| {
-        let text = format!("store {name:?}: {}", tenure::error::Chain(&error));
-        Failure::new(Code::Unavailable, text)
-    };
-    let key_policy = match (&config.key_secret_file, config.raw_keys) {
-        (Some(_), true) => {
-            let text = format!("stores.{name}: raw_keys and key_secret_file exclude each other");
-            return Err(Failure::invalid(text));
-        }
-        (Some(file), false) => {
-            let secret = std::fs::read(file).map_err(|error| {
-                Failure::invalid(format!("stores.{name}.key_secret_file cannot be read: {error}"))
-            })?;
-            KeyPolicy::hashed(secret.trim_ascii()).map_err(named)?
-        }
-        (None, true) => KeyPolicy::raw(),
-        (None, false) => KeyPolicy::plain(),
-    };
-    let dapr_prefix = KeyPrefix::parse(config.key_prefix.as_deref().unwrap_or_default())
-        .map_err(|failure| Failure::invalid(format!("stores.{name}.key_prefix: {failure}")))?;
-    let store = stores::open(&config.url.0, Arc::clone(clock)).await.map_err(named)?;
-    let meter = MeterLayer::new(store, name, Arc::clone(metrics), Arc::clone(clock));
-    let store: Arc<dyn Store> = Arc::new(meter);
-    Ok(NamedStore { store, key_policy, dapr_prefix })
 }

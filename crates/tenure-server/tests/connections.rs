@@ -71,6 +71,59 @@ async fn a_connection_that_says_nothing_or_half_of_it_is_closed() {
     .unwrap();
 }
 
+/// A client that keeps its connection finds it open, for longer than a head may take.
+#[tokio::test(flavor = "multi_thread")]
+async fn between_requests_there_is_time() {
+    let running = start("[limits]\nheader_timeout = '200ms'\nidle_timeout = '20s'").await;
+    let address = running.address();
+    spawn_blocking(move || {
+        use std::io::Write;
+        let mut kept = TcpStream::connect(address).unwrap();
+        kept.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        for _ in 0..2 {
+            kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+            let mut answer = [0; 12];
+            kept.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 204");
+            // What is left of the answer.
+            std::thread::sleep(Duration::from_millis(600));
+            let mut rest = [0; 1024];
+            let read = kept.read(&mut rest).unwrap();
+            assert!(rest[..read].ends_with(b"\r\n\r\n"));
+        }
+        kept.write_all(b"GET /heal").unwrap();
+        wait_for_end(kept);
+    })
+    .await
+    .unwrap();
+}
+
+/// Otherwise a client could not tell whether its last request was taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_of_http2_is_told_that_it_ends() {
+    let running = start("[limits]\nheader_timeout = '200ms'").await;
+    let address = running.address();
+    spawn_blocking(move || {
+        use std::io::Write;
+        const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        stream.write_all(&SETTINGS).unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        let mut kinds = Vec::new();
+        let mut frames = &*said;
+        while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = frames {
+            kinds.push(*kind);
+            frames = &rest[u32::from_be_bytes([0, *a, *b, *c]) as usize..];
+        }
+        assert!(kinds.contains(&7), "no GOAWAY in {kinds:?}");
+    })
+    .await
+    .unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_outlives_the_idle_timeout() {
     let running = start("[limits]\nidle_timeout = '100ms'\nping = '100ms'").await;

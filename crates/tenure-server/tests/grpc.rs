@@ -15,6 +15,9 @@ use tenure_server::Running;
 use tenure_server::config::Config;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt;
 
 async fn server() -> (Running, LockServiceClient<Channel>) {
@@ -93,6 +96,11 @@ async fn refusals_have_a_canonical_and_an_exact_code() {
         ),
         (client.lock(LockRequest::default()).await.err(), Code::InvalidArgument, "invalid"),
         (client.lock(lock("")).await.err(), Code::InvalidArgument, "invalid"),
+        (
+            client.lock(LockRequest { note: "n".repeat(70_000), ..lock("x") }).await.err(),
+            Code::OutOfRange,
+            "too_large",
+        ),
     ] {
         let status = status.unwrap();
         assert_eq!((status.code(), &*reason(&status)), (code, name), "{status}");
@@ -141,6 +149,50 @@ async fn a_client_that_renews_by_itself_loses_what_it_forgets() {
     let own = LockRequest { ttl: ms(300), renewal: Renewal::Client.into(), ..lock("k") };
     client.lock(own).await.unwrap();
     client.lock(LockRequest { wait: ms(5000), ..lock("k") }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_renews_by_itself_has_no_longest_hold() {
+    let (_running, mut client) = server().await;
+    let own = LockRequest { max_hold: ms(300), renewal: Renewal::Client.into(), ..lock("k") };
+    let status = client.lock(own).await.unwrap_err();
+    assert_eq!((status.code(), &*reason(&status)), (Code::InvalidArgument, "invalid"));
+    assert!(status.message().contains("max_hold"), "{status}");
+    client.lock(LockRequest { max_hold: ms(300), ..lock("k") }).await.unwrap();
+}
+
+/// As `/readyz` says it, and without a token.
+#[tokio::test(flavor = "multi_thread")]
+async fn health_follows_readiness() {
+    let text = format!(
+        "listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\nlimits.ping = '50ms'\n\
+         dapr.grpc_port = 0\n[[tokens]]\nname = 'a'\nsha256 = '{}'",
+        "0".repeat(64)
+    );
+    let running = Running::start(Config::parse(&text).unwrap()).await.unwrap();
+    for address in [running.address(), running.dapr_grpc().unwrap()] {
+        let url = format!("http://{address}");
+        let channel = Channel::from_shared(url).unwrap().connect().await.unwrap();
+        let mut health = HealthClient::new(channel);
+        for service in ["", "tenure.v1.LockService", "dapr.proto.runtime.v1.Dapr"] {
+            let request = HealthCheckRequest { service: service.into() };
+            let told = health.check(request).await.unwrap().into_inner();
+            assert_eq!(told.status(), ServingStatus::Serving, "{service:?}");
+        }
+        let request = HealthCheckRequest { service: "nobody".into() };
+        assert_eq!(health.check(request).await.unwrap_err().code(), Code::NotFound);
+    }
+    let url = format!("http://{}", running.address());
+    let mut health = HealthClient::new(Channel::from_shared(url).unwrap().connect().await.unwrap());
+    let mut told = health.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    let first = told.message().await.unwrap().unwrap();
+    assert_eq!(first.status(), ServingStatus::Serving);
+    running.api().close();
+    let last = told.message().await.unwrap().unwrap();
+    assert_eq!(last.status(), ServingStatus::NotServing);
+    assert!(told.message().await.unwrap().is_none());
+    let now = health.check(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert_eq!(now.status(), ServingStatus::NotServing);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,5 +12,6 @@ mod lost;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
+mod serve;
 mod signals;
 mod waiting;

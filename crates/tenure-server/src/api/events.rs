@@ -17,6 +17,15 @@ impl Api {
         caller: &Caller,
         place: &Place,
     ) -> Result<impl Stream<Item = Event> + Send + use<>, Failure> {
+        let outcome = self.try_events(caller, place).await;
+        self.record(caller, "events", place, |_| None, outcome)
+    }
+
+    async fn try_events(
+        &self,
+        caller: &Caller,
+        place: &Place,
+    ) -> Result<impl Stream<Item = Event> + Send + use<>, Failure> {
         let place = settled(place);
         caller.must(Verb::List, &place.namespace)?;
         let ticket = self.streams.take(caller.client())?;
@@ -27,7 +36,7 @@ impl Api {
         };
         let prefix = place.key;
         let events = locks.events().take_until(Box::pin(closed)).filter(move |event| {
-            let _lives_as_long = &ticket;
+            let _live_as_long = (&ticket, &locks);
             let missed = matches!(event.kind, EventKind::Missed { .. });
             std::future::ready(missed || event.key.as_str().starts_with(&prefix))
         });

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, Stream};
 use tenure::clock::Clock;
-use tenure::{Fence, Guard, LostReason, Waiting};
+use tenure::{Fence, Guard, Locks, LostReason, Waiting};
 use tenure_api::Code;
 use tokio::sync::watch;
+use tracing::{Instrument, Span};
 
 use super::{Api, Granted, Order, Place};
 use crate::access::{Caller, Verb};
@@ -37,7 +38,9 @@ struct State {
     clock: Arc<dyn Clock>,
     ping: std::time::Duration,
     book: Book,
-    _ticket: Ticket,
+    /// The request's, which is over for whoever reads the stream.
+    span: Span,
+    _kept: (Ticket, Arc<Locks>),
 }
 
 /// Writes down what becomes of the lock.
@@ -71,7 +74,9 @@ impl Api {
     pub async fn hold(&self, caller: &Caller, order: &Order) -> Result<Holding, Failure> {
         let outcome = self.try_hold(caller, order).await;
         if let Err(failure) = &outcome {
-            self.metrics.count("hold", Some(failure.code));
+            let (place, code) = (&order.place, Some(failure.code));
+            let deed = Deed { call: "hold", place, fence: None, reason: None, code };
+            self.ledger.record(caller, &deed);
         }
         outcome
     }
@@ -97,10 +102,12 @@ impl Api {
                 place: room.place,
                 fence: None,
             },
-            _ticket: ticket,
+            span: Span::current(),
+            _kept: (ticket, room.locks),
         };
         Ok(Box::pin(stream::unfold(state, |mut state| async move {
-            let event = state.next().await?;
+            let span = state.span.clone();
+            let event = state.next().instrument(span).await?;
             Some((event, state))
         })))
     }

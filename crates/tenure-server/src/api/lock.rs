@@ -10,6 +10,7 @@ use super::{Api, LockState, Place, Room};
 use crate::access::{Caller, Verb};
 use crate::audit::Deed;
 use crate::failure::Failure;
+use crate::quota::Ticket;
 
 /// Who keeps a lock alive after the call that took it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct Order {
     pub note: String,
     /// Who keeps it alive.
     pub renewal: Renewal,
-    /// The longest time to hold it.
+    /// The longest time to hold it; not for one that its client renews.
     pub max_hold: Option<Duration>,
     /// Refuse a lock id that holds the lock already, instead of giving it the same grant again.
     pub refuse_reentry: bool,
@@ -63,7 +64,7 @@ impl Api {
     /// held until it is unlocked, `max_hold` is over, or whoever renews it stops.
     ///
     /// # Errors
-    /// `Held`, `TimedOut`, `LimitReached`, `Invalid`, or what the store says.
+    /// `Held`, `TimedOut`, `LimitReached`, `Invalid`, `ShuttingDown`, or what the store says.
     pub async fn lock(&self, caller: &Caller, order: &Order) -> Result<Granted, Failure> {
         let outcome = self.try_lock(caller, order).await;
         self.record(caller, "lock", &order.place, |granted| Some(granted.fence), outcome)
@@ -72,16 +73,41 @@ impl Api {
     async fn try_lock(&self, caller: &Caller, order: &Order) -> Result<Granted, Failure> {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
         let by_server = order.renewal == Renewal::Server;
-        let ticket = if by_server { Some(self.locks.take(caller.client())?) } else { None };
+        if !by_server && order.max_hold.is_some() {
+            // Any server over the same store renews it, and none of them knows since when it is held.
+            let text = "max_hold needs renewal by the server: a lock that its client renews ends \
+                        when the client stops";
+            return Err(Failure::invalid(text));
+        }
+        let ticket = self.lock_ticket(caller)?;
         let request = self.request(&room, caller, order)?.keep_alive(by_server);
-        let guard = request.acquire().await?;
+        let mut closing = self.closing.subscribe();
+        let guard = tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => {
+                return Err(Failure::new(Code::ShuttingDown, "the server is going down"));
+            }
+            guard = request.acquire() => guard?,
+        };
         let lock_id = guard.owner().expose();
         let granted = Granted { lock_id, fence: guard.fence(), ttl: guard.ttl() };
-        match ticket {
-            Some(ticket) => self.held.keep(room.place, guard, ticket),
-            None => drop(guard.detach()),
+        if by_server {
+            self.held.keep(room, guard, ticket);
+        } else {
+            let (now, ttl) = (self.clock.now(), granted.ttl);
+            self.lent.keep(room.place, granted.fence, now, now + ttl, ticket);
+            drop(guard.detach());
         }
         Ok(granted)
+    }
+
+    /// One more lock for this client. What it has let go of by itself no longer counts.
+    fn lock_ticket(&self, caller: &Caller) -> Result<Ticket, Failure> {
+        let client = caller.client();
+        self.locks.take(client.clone()).or_else(|_| {
+            self.lent.sweep(self.clock.now());
+            self.locks.take(client)
+        })
     }
 
     /// The library's request for this order.
@@ -149,6 +175,7 @@ impl Api {
             None => room.locks.lock(&room.place.key).effective_ttl()?,
         };
         let lease = room.locks.renew(&room.place.key, &owner, ttl).await?;
+        self.lent.prolong(&room.place, lease.fence, self.clock.now() + lease.ttl);
         Ok(Granted { lock_id: lock_id.to_owned(), fence: lease.fence, ttl: lease.ttl })
     }
 
@@ -180,7 +207,9 @@ impl Api {
             // Lost, or kept by another server or by the client: the store knows.
             Some(Err(_)) | None => {}
         }
-        Ok(room.locks.release(&room.place.key, &owner).await?)
+        room.locks.release(&room.place.key, &owner).await?;
+        self.lent.end(&room.place);
+        Ok(())
     }
 
     /// Takes a lock from whoever holds it; says who that was.
@@ -215,6 +244,7 @@ impl Api {
         let deed = Deed { call, place, fence: None, reason: reason_told, code: None };
         self.ledger.announce(caller, &deed)?;
         let evicted = room.locks.force_release(&room.place.key, reason).await?;
+        self.lent.end(&room.place);
         Ok(evicted.map(|status| LockState { status, waiters: 0 }))
     }
 }

@@ -3,8 +3,10 @@
 mod events;
 mod held;
 mod hold;
+mod lent;
 mod lock;
 mod read;
+mod ready;
 mod store;
 mod watching;
 
@@ -12,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::clock::{Clock, within};
+use tenure::clock::Clock;
 use tenure::{Fence, KEY_BYTES_MAX, Key, Locks};
 use tenure_api::Code;
 use tokio::sync::watch;
@@ -31,9 +33,8 @@ use crate::metrics::{Metrics, Standing};
 use crate::quota::Quota;
 use crate::rooms::Rooms;
 use held::Held;
-
-/// How long a store may take to show that it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(2);
+use lent::Lent;
+use ready::Look;
 
 /// Which lock is meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,7 +50,7 @@ pub struct Place {
 /// What a server allows and how it behaves, apart from its stores.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// How many locks the server keeps for one client.
+    /// How many locks one client may have, whoever renews them; not those of its streams.
     pub locks_per_client: usize,
     /// How many locks and event streams one client may have open.
     pub streams_per_client: usize,
@@ -83,6 +84,8 @@ pub struct Api {
     clock: Arc<dyn Clock>,
     terms: Terms,
     held: Arc<Held>,
+    lent: Lent,
+    look: Look,
     locks: Quota,
     streams: Quota,
     closing: watch::Sender<bool>,
@@ -93,7 +96,7 @@ pub struct Api {
 /// The locks that a call is about, and the checked key.
 struct Room {
     place: Place,
-    locks: Locks,
+    locks: Arc<Locks>,
 }
 
 impl Api {
@@ -111,6 +114,8 @@ impl Api {
             metrics,
             clock,
             held: Arc::default(),
+            lent: Lent::default(),
+            look: Look::default(),
             locks: Quota::new("locks", terms.locks_per_client),
             streams: Quota::new("streams", terms.streams_per_client),
             closing: watch::Sender::new(false),
@@ -124,12 +129,13 @@ impl Api {
         &self.rooms
     }
 
-    /// Ends all streams, telling them why; locks that are held by them are given back.
-    pub fn close_streams(&self) {
+    /// Ends all streams and all waits, telling them why; locks that are held by streams are given
+    /// back.
+    pub fn close(&self) {
         self.closing.send_replace(true);
     }
 
-    /// Gives back every lock that this server keeps for a client.
+    /// Gives back every lock that this server keeps for a client, also what comes later.
     pub async fn release_kept(&self) {
         self.held.release_all().await;
     }
@@ -161,7 +167,7 @@ impl Api {
             streams: self.streams.total(),
             ..Standing::default()
         };
-        for (_, _, locks) in self.rooms.opened() {
+        for locks in self.rooms.opened() {
             let queue = locks.queue();
             standing.lines += queue.lines;
             standing.waiters += queue.waiters;
@@ -169,25 +175,6 @@ impl Api {
         }
         let failed = |_| Failure::new(Code::Internal, "the metrics cannot be written");
         self.metrics.text(standing).map_err(failed)
-    }
-
-    /// Whether every store answers.
-    ///
-    /// # Errors
-    /// What the first store that does not answer says.
-    pub async fn ready(&self) -> Result<(), Failure> {
-        let probe = Key::new("tenure-readyz")?;
-        for (name, named, _) in self.rooms.stores() {
-            let look = within(&*self.clock, READY_WITHIN, named.store.inspect(&probe)).await;
-            let unready =
-                |why: String| Failure::new(Code::Unavailable, format!("store {name:?}: {why}"));
-            match look {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(unready(error.to_string())),
-                Err(_) => return Err(unready(format!("no answer within {READY_WITHIN:?}"))),
-            }
-        }
-        Ok(())
     }
 
     /// Writes down that someone was not let in.

@@ -23,7 +23,7 @@ pub struct LimitsConfig {
     pub wait_max: Span,
     /// How many may wait for one key.
     pub waiters_per_key: usize,
-    /// How many locks the server keeps for one client.
+    /// How many locks one client may have, whoever renews them; not those of its streams.
     pub locks_per_client: usize,
     /// How many streams one client may have open.
     pub streams_per_client: usize,
@@ -31,7 +31,8 @@ pub struct LimitsConfig {
     pub connections: usize,
     /// How many connections there may be from one address.
     pub connections_per_address: usize,
-    /// How many requests one HTTP/2 connection may have under way.
+    /// How many requests one HTTP/2 connection may have under way. It is more than one client may
+    /// have streams: where those wait, there is still room to unlock.
     pub streams_per_connection: u32,
     /// How long the head of a request may take.
     pub header_timeout: Span,
@@ -106,7 +107,7 @@ impl LimitsConfig {
             idle_timeout: self.idle_timeout.0,
             gone_after: self.ping.0 * 2,
             streams: self.streams_per_connection,
-            farewell: self.shutdown.0,
+            farewell: self.shutdown.0 / 2,
         }
     }
 }

@@ -35,6 +35,9 @@ pub struct Config {
     pub default_store: Option<String>,
     /// Allows another address than loopback without TLS or without authentication.
     pub insecure: bool,
+    /// Names by which callers without a token or a certificate may call this server, besides its
+    /// addresses and names without a dot. Any other may be that of a page in somebody's browser.
+    pub hosts: Vec<String>,
     /// What becomes of the locks that the server keeps for clients when it goes down.
     pub on_shutdown: OnShutdown,
     /// Encryption, and certificates of clients.

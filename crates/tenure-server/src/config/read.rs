@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use tenure_api::Code;
-
 use super::{Config, LISTEN};
-use crate::failure::Failure;
+use crate::failure::{Failure, without_values};
 
 impl Config {
     /// Reads a file.
@@ -31,8 +29,21 @@ impl Config {
         toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-            Failure::new(Code::Invalid, format!("line {line}: {}", error.message()))
+            Failure::invalid(format!("line {line}: {}", without_values(error.message())))
         })
+    }
+
+    /// Checks what no store and no file is needed for.
+    ///
+    /// # Errors
+    /// As [`address`](Self::address); `Invalid` for certificates of clients that none are asked for.
+    pub fn check(&self) -> Result<(), Failure> {
+        let asks = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !self.certificates.is_empty() && !asks {
+            let text = "certificates need tls.client_ca: without it no client is asked for its own";
+            return Err(Failure::invalid(text));
+        }
+        self.address().map(|_| ())
     }
 
     /// Where to listen.
@@ -60,6 +71,12 @@ impl Config {
     pub fn has_guests(&self) -> bool {
         !self.tokens.is_empty() || !self.certificates.is_empty()
     }
+
+    /// Whether everybody may do everything, because nothing is said about who may do what.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.anonymous.is_none() && !self.has_guests()
+    }
 }
 
 #[cfg(test)]
@@ -72,6 +89,33 @@ mod tests {
         assert!(failure.message.starts_with("line 2: "), "{}", failure.message);
         let failure = Config::parse("[limits]\nwait = '1s'\n").unwrap_err();
         assert!(failure.message.contains("unknown field `wait`"), "{}", failure.message);
+    }
+
+    #[test]
+    fn no_value_is_repeated() {
+        for text in [
+            "stores.a = 'redis://:s3cret@h'",
+            "stores.a.url = ['redis://:s3cret@h']",
+            "listen = 's3cret'",
+            "on_shutdown = 's3cret'",
+            "limits.ping = 's3cret'",
+            "tokens = 's3cret'",
+            "tokens = [{ name = 'a', sha256 = ['s3cret'] }]",
+        ] {
+            let failure = Config::parse(text).unwrap_err();
+            assert!(failure.message.starts_with("line 1: "), "{}", failure.message);
+            assert!(!failure.message.contains("s3cret"), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn certificates_need_someone_who_asks_for_them() {
+        let tls = "tls = { cert = 'a', key = 'b'";
+        let certificate = "[[certificates]]\nname = 'a'";
+        let check = |text: &str| Config::parse(text).unwrap().check();
+        assert!(check(certificate).unwrap_err().message.contains("client_ca"));
+        assert!(check(&format!("{tls} }}\n{certificate}")).is_err());
+        assert!(check(&format!("{tls}, client_ca = 'c' }}\n{certificate}")).is_ok());
     }
 
     #[test]

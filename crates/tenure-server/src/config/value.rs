@@ -21,7 +21,7 @@ impl Span {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        parse(&text).map(Self).map_err(|error| de::Error::custom(format!("{text:?}: {error}")))
+        parse(&text).map(Self).map_err(de::Error::custom)
     }
 }
 

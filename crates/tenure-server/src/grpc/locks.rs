@@ -24,7 +24,7 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// The service for clients in every language.
 #[derive(Debug)]
-pub(crate) struct LockGrpc {
+pub(super) struct LockGrpc {
     api: Arc<Api>,
 }
 

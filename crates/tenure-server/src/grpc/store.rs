@@ -25,7 +25,7 @@ type Answer<T> = Result<Response<T>, Status>;
 
 /// The service for tenure's own library.
 #[derive(Debug)]
-pub(crate) struct StoreGrpc {
+pub(super) struct StoreGrpc {
     api: Arc<Api>,
 }
 

@@ -1,11 +1,14 @@
 //! The body of a request: read up to a limit, and as JSON whatever its type says.
 
+use std::error::Error;
+
 use axum::body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tenure_api::Code;
+use tonic::Status;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, without_values};
 
 /// How large a body may be.
 pub(crate) const BYTES_MAX: usize = 64 * 1024;
@@ -31,19 +34,25 @@ pub(crate) async fn read(body: Body, max: usize) -> Result<bytes::Bytes, Failure
         Err(error) if error.is::<LengthLimitError>() => {
             Err(Failure::new(Code::TooLarge, format!("the body must have at most {max} bytes")))
         }
-        Err(_) => Err(Failure::invalid("the body could not be read to its end")),
+        Err(error) => {
+            let what =
+                behind(&*error).map_or("the body could not be read to its end", Status::message);
+            Err(Failure::invalid(what))
+        }
     }
+}
+
+/// What a bound on the body has said.
+fn behind<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
+    error.downcast_ref().or_else(|| behind(error.source()?))
 }
 
 /// What is wrong with a JSON text, without the values in it: one of them may be a secret.
 pub(crate) fn told(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
     match error.classify() {
-        serde_json::error::Category::Data if text.starts_with("invalid") => {
-            let expected = text.rsplit_once("expected ").map_or("another", |(_, what)| what);
-            format!("expected {expected}")
-        }
+        serde_json::error::Category::Data => without_values(text),
         _ => text.to_owned(),
     }
 }

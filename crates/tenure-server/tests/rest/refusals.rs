@@ -49,6 +49,7 @@ async fn bad_input_is_told_by_field_limit_and_size() {
         ("/v1/locks/k", r#"{"wait": "11m"}"#, &["wait", "600s", "660s"]),
         ("/v1/locks/k", r#"{"tll": "30s"}"#, &["unknown field `tll`", "line 1"]),
         ("/v1/locks/k", r#"{"renewal": "me"}"#, &["server", "client"]),
+        ("/v1/locks/k", r#"{"renewal": "client", "max_hold": "1m"}"#, &["max_hold", "renewal"]),
         ("/v1/locks/k", "{", &["line 1"]),
         ("/v1/locks/k?nmespace=x", "", &["nmespace"]),
         ("/v1/locks/k?namespace=a%20b", "", &["namespace"]),
