@@ -9,13 +9,12 @@ use std::time::SystemTime;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tenure::Fence;
-use tenure_api::Code;
+use tenure_api::{Code, rfc3339};
 
 use crate::access::Caller;
 use crate::api::Place;
 use crate::config::{AuditConfig, AuditKeys};
 use crate::failure::Failure;
-use crate::time::rfc3339;
 
 /// One thing that was done, or refused. Never a lock id.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +80,7 @@ impl Audit {
             AuditKeys::Digest => digest(&deed.place.key),
         };
         let line = Line {
-            at: rfc3339(at),
+            at: rfc3339::milliseconds(at),
             who: &caller.identity.name,
             peer: caller.peer.map(|peer| peer.to_string()),
             call: deed.call,

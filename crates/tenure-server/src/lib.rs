@@ -27,7 +27,6 @@ mod quota;
 mod rooms;
 mod run;
 mod server;
-mod time;
 mod tls;
 mod trace;
 mod whole;
