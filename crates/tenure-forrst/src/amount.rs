@@ -81,7 +81,8 @@ impl Amount {
         let amount = Self { value, unit };
         if amount.duration() > LONGEST {
             let (asked, longest) = (amount.duration().as_secs(), LONGEST.as_secs());
-            let text = format!("{what} of {asked} seconds exceeds maximum allowed {longest} seconds");
+            let text =
+                format!("{what} of {asked} seconds exceeds maximum allowed {longest} seconds");
             return Err(Fault::argument(pointer, text));
         }
         Ok(amount)

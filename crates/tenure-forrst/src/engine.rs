@@ -142,9 +142,10 @@ impl Engine {
 
     /// What may end the call early.
     pub(crate) fn stop(&self, wishes: &Wishes, visit: &Visit) -> Result<Stop, Fault> {
-        let deadline = wishes.deadline.as_ref().map(|wish| {
-            wish.options.clone().begin(visit.came, &*self.clock)
-        });
+        let deadline = wishes
+            .deadline
+            .as_ref()
+            .map(|wish| wish.options.clone().begin(visit.came, &*self.clock));
         let cancellable = match &wishes.cancellation {
             Some(wish) => Some(self.cancellations.begin(&wish.options)?),
             None => None,

@@ -40,7 +40,7 @@ pub const PREFIX: &str = "lock:";
 /// let locks = tenure::Locks::open("memory:").await?;
 /// let forrst = Forrst::new(locks)
 ///     .function("payments.charge", "1.0.0", async |call: Call, arguments: Value| {
-///         Ok::<_, Fault>(json!({"charged": arguments["amount"], "fence": call.fence()}))
+///         Ok::<_, Fault>(json!({"charged": arguments["amount"], "fence": call.fence().map(|f| f.get())}))
 ///     })
 ///     .service();
 /// let app: axum::Router = axum::Router::new().route_service("/forrst", forrst);
@@ -217,10 +217,8 @@ impl Forrst {
         // What can be called behind a gateway is for the server there to tell.
         if !is_gateway {
             let before = Arc::new(registry.clone());
-            let discovery = [
-                system::capabilities(&about, &before),
-                system::describe(&about, &before),
-            ];
+            let discovery =
+                [system::capabilities(&about, &before), system::describe(&about, &before)];
             discovery.into_iter().flatten().for_each(|function| registry.add(function));
         }
         let (request_bytes_max, response_bytes_max) =

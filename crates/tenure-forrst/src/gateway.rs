@@ -4,7 +4,6 @@
 //! context. Any other call is handed on as it came.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,14 +12,14 @@ use http::{HeaderMap, HeaderValue, header};
 use serde::Serialize;
 use serde_json::Value;
 use tenure::GuardView;
-use tenure::clock::{Clock, SystemClock, within};
+use tenure::clock::{SystemClock, within};
 use tenure_api::ForrstCode;
 
 use crate::amount::Amount;
 use crate::engine::{Engine, Visit};
 use crate::extension::{Kind, Setting, Unknown, Wish, Wishes};
 use crate::fault::Fault;
-use crate::locked::{Ended, Plan, caught};
+use crate::locked::{Ended, Plan};
 use crate::request::Request;
 use crate::response::{Answer, Json, Members, Passed, Response, json};
 use crate::stop::Stop;
@@ -63,7 +62,8 @@ impl Gateway {
     /// # Errors
     /// When that is no URL over HTTP or HTTPS. The error does not repeat it: it may have a password.
     pub fn new(url: &str) -> Result<Self, GatewayError> {
-        let wrong = || GatewayError("the upstream must be like http://127.0.0.1:8080/forrst".into());
+        let wrong =
+            || GatewayError("the upstream must be like http://127.0.0.1:8080/forrst".into());
         let url: reqwest::Url = url.parse().map_err(|_| wrong())?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(wrong());

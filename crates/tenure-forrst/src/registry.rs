@@ -26,6 +26,7 @@ impl Registry {
         versions.insert(function.about().version.clone(), function);
     }
 
+    #[cfg(feature = "gateway")]
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

@@ -150,8 +150,7 @@ fn extensions(json: Option<Value>) -> Result<Vec<Asked>, Fault> {
 fn extension_at(pointer: &str, json: Value) -> Result<Asked, Fault> {
     let mut extension = object(Some(json), pointer, "an extension")?;
     let urn = name(extension.remove("urn"), &format!("{pointer}/urn"), "urn")?;
-    let options =
-        optional(extension.remove("options"), &format!("{pointer}/options"), "options")?;
+    let options = optional(extension.remove("options"), &format!("{pointer}/options"), "options")?;
     Ok(Asked { urn, options })
 }
 
@@ -160,7 +159,8 @@ fn name(json: Option<Value>, pointer: &str, what: &str) -> Result<String, Fault>
         Some(Value::String(text)) if (1..=NAME_BYTES_MAX).contains(&text.len()) => Ok(text),
         Some(Value::String(text)) => {
             let bytes = text.len();
-            let text = format!("{what} must have 1 to {NAME_BYTES_MAX} bytes, this one has {bytes}");
+            let text =
+                format!("{what} must have 1 to {NAME_BYTES_MAX} bytes, this one has {bytes}");
             Err(Fault::request(pointer, text))
         }
         _ => Err(Fault::request(pointer, format!("{what} must be a string"))),
@@ -203,7 +203,10 @@ mod tests {
     #[test]
     fn what_is_left_out_is_empty() {
         let request = Request::read(good().to_string().as_bytes()).unwrap();
-        assert_eq!((request.id.as_str(), request.function.as_str()), ("req_001", "payments.charge"));
+        assert_eq!(
+            (request.id.as_str(), request.function.as_str()),
+            ("req_001", "payments.charge")
+        );
         assert!(request.version.is_none() && request.arguments.is_empty());
         assert!(request.context.is_empty() && request.extensions.is_empty());
     }

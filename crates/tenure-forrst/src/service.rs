@@ -153,7 +153,10 @@ impl Inner {
         let mut short = Response::new(response.id.clone(), Err(fault));
         // Whoever holds a lock needs to know of it all the more.
         short.extensions.clone_from(&response.extensions);
-        let meta = Meta { duration: Amount::milliseconds(self.engine.clock.now().since(visit.came)), node: None };
+        let meta = Meta {
+            duration: Amount::milliseconds(self.engine.clock.now().since(visit.came)),
+            node: None,
+        };
         let mut out = http::Response::new(Full::from(short.write(&meta).unwrap_or_default()));
         *out.status_mut() = status;
         out.headers_mut()

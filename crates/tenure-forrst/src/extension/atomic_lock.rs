@@ -51,12 +51,14 @@ impl LockOptions {
             Some(ttl) => Amount::read(ttl, "Lock TTL", &at("ttl"))?,
         };
         let block = options.get("block");
-        let block = block.map(|block| Amount::read(block, "Lock block", &at("block"))).transpose()?;
+        let block =
+            block.map(|block| Amount::read(block, "Lock block", &at("block"))).transpose()?;
         let owner = match options.get("owner") {
             None => None,
-            Some(Value::String(text)) => Some(Owner::parse(text).map_err(|error| {
-                Fault::argument(at("owner"), format!("Lock {error}"))
-            })?),
+            Some(Value::String(text)) => Some(
+                Owner::parse(text)
+                    .map_err(|error| Fault::argument(at("owner"), format!("Lock {error}")))?,
+            ),
             Some(_) => return wrong("owner", "Lock owner must be a string"),
         };
         let auto_release = match options.get("auto_release") {
@@ -93,8 +95,7 @@ impl LockOptions {
             }
             (Refusal::Held | Refusal::WrongOwner | Refusal::TimedOut, Some(block)) => {
                 let Amount { value, unit } = block;
-                let text =
-                    format!("Lock acquisition timed out after {value} {}s", unit.name());
+                let text = format!("Lock acquisition timed out after {value} {}s", unit.name());
                 Fault::new(ForrstCode::LockTimeout, text).with(details(Some(block)))
             }
             (Refusal::Invalid(text), _) => Fault::argument(self.pointer.clone(), text),

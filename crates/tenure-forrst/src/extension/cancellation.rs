@@ -65,9 +65,7 @@ impl CancellationOptions {
 pub(crate) fn token(json: Option<&Value>, pointer: &str) -> Result<String, Fault> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match json.and_then(Value::as_str) {
-        Some(token)
-            if (1..=TOKEN_MAX).contains(&token.len()) && token.chars().all(is_allowed) =>
-        {
+        Some(token) if (1..=TOKEN_MAX).contains(&token.len()) && token.chars().all(is_allowed) => {
             Ok(token.to_owned())
         }
         _ => {
@@ -83,7 +81,10 @@ impl Cancellations {
     }
 
     /// A call begins.
-    pub(crate) fn begin(self: &Arc<Self>, asked: &CancellationOptions) -> Result<Cancellable, Fault> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        asked: &CancellationOptions,
+    ) -> Result<Cancellable, Fault> {
         let CancellationOptions { token, pointer } = asked;
         let (cancel, cancelled) = watch::channel(false);
         let mut calls = self.calls();
@@ -96,6 +97,7 @@ impl Cancellations {
     }
 
     /// Whether a call with this token is or was under way here.
+    #[cfg(feature = "gateway")]
     pub(crate) fn knows(&self, token: &str) -> bool {
         let calls = self.calls();
         calls.under_way.contains_key(token) || calls.ended.iter().any(|(ended, _)| ended == token)

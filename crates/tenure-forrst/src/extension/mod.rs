@@ -42,16 +42,12 @@ impl Kind {
     /// The URN of its specification, and the one that the rules for URNs ask for.
     pub(crate) const fn urns(self) -> [&'static str; 2] {
         match self {
-            Self::AtomicLock => {
-                ["urn:forrst:ext:atomicLock", "urn:cline:forrst:ext:atomic-lock"]
-            }
+            Self::AtomicLock => ["urn:forrst:ext:atomicLock", "urn:cline:forrst:ext:atomic-lock"],
             Self::Cancellation => {
                 ["urn:forrst:ext:cancellation", "urn:cline:forrst:ext:cancellation"]
             }
             Self::Deadline => ["urn:forrst:ext:deadline", "urn:cline:forrst:ext:deadline"],
-            Self::Idempotency => {
-                ["urn:forrst:ext:idempotency", "urn:cline:forrst:ext:idempotency"]
-            }
+            Self::Idempotency => ["urn:forrst:ext:idempotency", "urn:cline:forrst:ext:idempotency"],
             Self::Retry => ["urn:forrst:ext:retry", "urn:cline:forrst:ext:retry"],
             Self::Tracing => ["urn:forrst:ext:tracing", "urn:cline:forrst:ext:tracing"],
         }

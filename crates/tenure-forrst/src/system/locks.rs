@@ -134,7 +134,15 @@ impl Locks {
         let Some(seen) = seen else {
             let (owner, acquired_at, expires_at) = (None, None, None);
             let (ttl_remaining, fence, locked) = (None, None, false);
-            return Ok(Status { key, locked, owner, acquired_at, expires_at, ttl_remaining, fence });
+            return Ok(Status {
+                key,
+                locked,
+                owner,
+                acquired_at,
+                expires_at,
+                ttl_remaining,
+                fence,
+            });
         };
         Ok(Status {
             key,

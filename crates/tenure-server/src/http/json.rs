@@ -255,8 +255,11 @@ pub(super) struct EventBody {
 
 impl From<Event> for EventBody {
     fn from(event: Event) -> Self {
-        let mut body =
-            Self { key: event.key.to_string(), at: rfc3339::milliseconds(event.at), ..Self::default() };
+        let mut body = Self {
+            key: event.key.to_string(),
+            at: rfc3339::milliseconds(event.at),
+            ..Self::default()
+        };
         let (kind, fence, took) = match event.kind {
             EventKind::Granted { fence, waited } => ("granted", Some(fence), Some(waited)),
             EventKind::Contended { fence, holder, waited } => {
