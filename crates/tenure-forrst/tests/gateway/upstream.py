@@ -27,7 +27,7 @@ class Upstream(BaseHTTPRequestHandler):
             self.answer(request, {"request": body.decode(), "headers": headers})
         elif function == "test.count":
             self.answer(request, {"calls": calls, "most": running["most"]})
-        elif function == "test.work":
+        elif function.startswith("test.work"):
             with guard:
                 running["now"] += 1
                 running["most"] = max(running["most"], running["now"])
