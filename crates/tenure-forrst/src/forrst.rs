@@ -108,11 +108,11 @@ impl Forrst {
         F: Fn(Call, A) -> W + Send + Sync + 'static,
         W: Future<Output = Result<T, Fault>> + Send + 'static,
     {
-        self.add(Function::new(name, version, function))
+        self.register(Function::new(name, version, function))
     }
 
     /// A function with all that is told about it.
-    pub fn add(mut self, function: Function) -> Self {
+    pub fn register(mut self, function: Function) -> Self {
         self.registry.add(function);
         self
     }
@@ -191,6 +191,7 @@ impl Forrst {
     }
 
     /// The service, to be mounted.
+    #[must_use]
     pub fn service(self) -> ForrstService {
         let Self { mut registry, desk, clock, prefix, unknown, about, node, .. } = self;
         let desk = match desk {

@@ -190,7 +190,8 @@ impl Engine {
         let wants_lock = |kind| kind == Some(Kind::AtomicLock);
         if !request.extensions.iter().any(|asked| wants_lock(Kind::of(&asked.urn))) {
             let (body, headers) = (Bytes::copy_from_slice(body), handed_on(&visit.headers));
-            let passed = upstream.send(body, headers, &AtomicBool::new(false)).await;
+            let goes_on = AtomicBool::new(false);
+            let passed = Box::pin(upstream.send(body, headers, &goes_on)).await;
             return Response::new(id, passed.map(Answer::Passed));
         }
         let setting =
@@ -230,7 +231,7 @@ impl Engine {
             let document = under_lock(body, request, &AboutLock { key, fence }, remaining);
             let mut headers = handed_on(&visit.headers);
             headers.insert(FENCE, HeaderValue::from(fence));
-            async move { upstream.send(document?, headers, goes_on).await }
+            async move { Box::pin(upstream.send(document?, headers, goes_on)).await }
         };
         let mut ended = self.locking.run(&plan, stop, work).await;
         ended.told.extend(self.deadline_told(wishes, stop));

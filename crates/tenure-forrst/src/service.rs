@@ -21,6 +21,8 @@ use crate::response::{Meta, Response};
 const REQUEST_ID: &str = "x-forrst-request-id";
 const DURATION: &str = "x-forrst-duration-ms";
 const NODE: &str = "x-forrst-node";
+/// What is told again as it came.
+const TRACE: [&str; 2] = ["x-forrst-trace-id", "x-forrst-span-id"];
 
 /// Answers Forrst calls over HTTP. Cheap to clone.
 ///
@@ -122,9 +124,11 @@ impl Inner {
     ) -> http::Response<Full<Bytes>> {
         let took = self.engine.clock.now().since(visit.came);
         let meta = Meta { duration: Amount::milliseconds(took), node: self.node.clone() };
-        let written = response.write(&meta).ok();
-        let Some(document) = written.filter(|text| text.len() <= self.response_bytes_max) else {
-            return self.too_long(response, visit);
+        let is_short = |document: &Vec<u8>| document.len() <= self.response_bytes_max;
+        let written = response.write(&meta).ok().filter(is_short);
+        let (status, document) = match written {
+            Some(document) => (status, document),
+            None => (StatusCode::INTERNAL_SERVER_ERROR, self.too_long(response, &meta)),
         };
         let mut out = http::Response::new(Full::from(document));
         *out.status_mut() = status;
@@ -137,7 +141,7 @@ impl Inner {
                 headers.insert(name, value);
             }
         }
-        for name in ["x-forrst-trace-id", "x-forrst-span-id"] {
+        for name in TRACE {
             if let Some(value) = visit.headers.get(name) {
                 headers.insert(name, value.clone());
             }
@@ -145,23 +149,14 @@ impl Inner {
         out
     }
 
-    fn too_long(&self, response: &Response, visit: &Visit) -> http::Response<Full<Bytes>> {
+    /// In place of an answer that cannot be written. Whoever holds a lock needs to know of it all
+    /// the more.
+    fn too_long(&self, response: &Response, meta: &Meta) -> Vec<u8> {
         let max = self.response_bytes_max;
         tracing::error!(max, "the answer cannot be written or is too long");
-        let fault = Fault::internal();
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        let mut short = Response::new(response.id.clone(), Err(fault));
-        // Whoever holds a lock needs to know of it all the more.
+        let mut short = Response::new(response.id.clone(), Err(Fault::internal()));
         short.extensions.clone_from(&response.extensions);
-        let meta = Meta {
-            duration: Amount::milliseconds(self.engine.clock.now().since(visit.came)),
-            node: None,
-        };
-        let mut out = http::Response::new(Full::from(short.write(&meta).unwrap_or_default()));
-        *out.status_mut() = status;
-        out.headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        out
+        short.write(meta).unwrap_or_default()
     }
 }
 
