@@ -12,11 +12,12 @@ use tonic::service::Routes;
 use tower::ServiceExt;
 
 use crate::api::Api;
+use crate::config::ForrstConfig;
 use crate::dapr::{self, Sidecar};
 use crate::door::{Door, enter, is_grpc, refusal};
 use crate::failure::Failure;
 use crate::trace::traced;
-use crate::{grpc, http as rest};
+use crate::{forrst, grpc, http as rest};
 
 /// Everything that the main port serves: HTTP and gRPC together.
 ///
@@ -26,11 +27,13 @@ pub(crate) fn router(
     api: &Arc<Api>,
     sidecar: &Arc<Sidecar>,
     door: &Arc<Door>,
+    calls: &ForrstConfig,
 ) -> Result<Router, Failure> {
     let locks = Routes::new(grpc::lock_service(Arc::clone(api)))
         .add_service(grpc::store_service(Arc::clone(api)));
     let guarded = rest::routes(Arc::clone(api))
         .merge(described(locks)?)
+        .merge(forrst::routes(api, calls)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
     let open = rest::open_routes(Arc::clone(api));
     let dapr = dapr::routes(sidecar, door);
