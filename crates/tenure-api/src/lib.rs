@@ -6,7 +6,9 @@
 //! | [`dapr_v1`] | the part of Dapr's runtime API that has to do with locks |
 //! | [`Code`] | the one table of errors: code, HTTP, gRPC, exit code, retry |
 //! | [`DaprCode`] | the same for Dapr's API: `errorCode`, HTTP, gRPC |
+//! | [`ForrstCode`] | the same for Forrst: `code`, HTTP, retry |
 //! | [`duration`] | durations as people write them |
+//! | [`rfc3339`] | times of day as text |
 //! | [`time`] | durations and timestamps as protocol buffers have them |
 //! | [`OPENAPI`] | the HTTP API as an OpenAPI document |
 //! | [`DESCRIPTORS`] | the descriptors of all of it, for reflection |
@@ -17,10 +19,13 @@
 mod dapr_error;
 pub mod duration;
 mod error;
+mod forrst_error;
+pub mod rfc3339;
 pub mod time;
 
 pub use dapr_error::{DAPR_DOMAIN, DaprCode, DaprFault};
 pub use error::{Code, DOMAIN, Fault};
+pub use forrst_error::{FORRST_HTTP_OTHER, ForrstCode, ForrstFault};
 
 /// tenure's own API, version 1.
 #[allow(missing_docs, clippy::all, clippy::nursery, clippy::pedantic, clippy::restriction)]

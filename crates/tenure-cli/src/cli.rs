@@ -189,6 +189,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", env = "APP_ID")]
     pub(crate) app_id: Option<String>,
 
+    /// Hand Forrst's calls on to this server, under the locks that they ask for
+    // No parser here: clap would repeat a bad URL, and with it a password.
+    #[arg(long, value_name = "URL", env = "TENURE_FORRST_UPSTREAM", hide_env_values = true)]
+    pub(crate) forrst_upstream: Option<String>,
+
     /// Log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,

@@ -70,6 +70,9 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     config.insecure |= args.insecure;
     config.dapr.http_port = args.dapr_http_port.or(config.dapr.http_port);
     config.dapr.grpc_port = args.dapr_grpc_port.or(config.dapr.grpc_port);
+    if let Some(url) = &args.forrst_upstream {
+        config.forrst.upstream = Some(Url(url.clone()));
+    }
     if args.log_json {
         config.log.format = LogFormat::Json;
     }

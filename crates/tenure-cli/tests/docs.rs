@@ -124,6 +124,14 @@ fn the_examples_of_dapr_s_page_do_what_they_show() {
 }
 
 #[test]
+fn the_examples_of_forrst_s_page_do_what_they_show() {
+    let page = include_str!("../../../docs/forrst.md");
+    run(page);
+    let service = include_str!("../../tenure-forrst/examples/payments.rs");
+    assert!(page.contains(service), "the service on the page is not the example that is built");
+}
+
+#[test]
 fn dots_stand_for_anything_in_a_line() {
     assert!(is_like("a1b\nc\n", "a…b\nc"));
     assert!(!is_like("a1b\nc\nd\n", "a…b\nc"));

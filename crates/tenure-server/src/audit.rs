@@ -10,13 +10,12 @@ use std::time::SystemTime;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tenure::Fence;
-use tenure_api::Code;
+use tenure_api::{Code, rfc3339};
 
 use crate::access::Caller;
 use crate::api::{Place, STORED_KEY_MAX};
 use crate::config::{AuditConfig, AuditKeys};
 use crate::failure::Failure;
-use crate::time::rfc3339;
 
 /// How much is written of a text that a client has sent, in bytes.
 const TEXT_MAX: usize = STORED_KEY_MAX;
@@ -85,7 +84,7 @@ impl Audit {
             AuditKeys::Digest => digest(&deed.place.key).into(),
         };
         let line = Line {
-            at: rfc3339(at),
+            at: rfc3339::milliseconds(at),
             who: &caller.identity.name,
             peer: caller.peer.map(|peer| peer.to_string()),
             call: deed.call,

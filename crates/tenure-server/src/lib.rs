@@ -3,6 +3,7 @@
 //! ```text
 //! accept ─▶ door ──────▶ decode ──────────▶ authorise · limit ─▶ call ──▶ encode
 //!           who calls    http/ grpc/ dapr/  api/                 Locks    failure.rs
+//!                        forrst.rs
 //! ```
 //!
 //! Every surface turns its request into a call of [`Api`], which is where rights and limits are
@@ -17,6 +18,7 @@ pub mod config;
 mod dapr;
 mod door;
 mod failure;
+mod forrst;
 mod grpc;
 mod host;
 mod http;
@@ -29,7 +31,6 @@ mod quota;
 mod rooms;
 mod run;
 mod server;
-mod time;
 mod tls;
 mod trace;
 mod whole;

@@ -81,7 +81,8 @@ impl Running {
         };
         let app_id = running.config.dapr.app_id.clone();
         let sidecar = Arc::new(Sidecar::new(Arc::clone(&running.api), app_id));
-        let router = router(&running.api, &sidecar, &running.door)?;
+        let forrst = &running.config.forrst;
+        let router = router(&running.api, &sidecar, &running.door, forrst)?;
         running.listen(listener, router, running.encryption.clone());
         if let Some(app) = app {
             let (api, clock) = (Arc::clone(&running.api), Arc::clone(&running.clock));

@@ -11,13 +11,14 @@ use tonic::service::Routes;
 use tower::ServiceExt;
 
 use crate::api::Api;
+use crate::config::ForrstConfig;
 use crate::dapr::{self, Sidecar};
 use crate::door::{Door, enter, is_grpc, refusal};
 use crate::failure::Failure;
 use crate::http::body::BYTES_MAX;
 use crate::trace::traced;
 use crate::whole::{drain, whole};
-use crate::{grpc, http as rest};
+use crate::{forrst, grpc, http as rest};
 
 /// Everything that the main port serves: HTTP and gRPC together.
 ///
@@ -27,9 +28,11 @@ pub(crate) fn router(
     api: &Arc<Api>,
     sidecar: &Arc<Sidecar>,
     door: &Arc<Door>,
+    calls: &ForrstConfig,
 ) -> Result<Router, Failure> {
     let guarded = rest::routes(Arc::clone(api))
         .layer(from_fn(whole))
+        .merge(forrst::routes(api, calls)?)
         .merge(grpc::services(api))
         .merge(reflection()?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));

@@ -1,5 +1,6 @@
 //! What every surface calls: rights and limits are checked here, and nowhere else.
 
+mod call;
 mod events;
 mod held;
 mod hold;

@@ -2,6 +2,7 @@
 
 mod access;
 mod components;
+mod forrst;
 mod limits;
 mod read;
 mod value;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 pub(crate) use access::grants as access_of;
 pub use access::{CertificateConfig, GrantConfig, GuestConfig, TokenConfig};
+pub use forrst::ForrstConfig;
 pub use limits::LimitsConfig;
 pub use value::{Span, Url};
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Dapr's API on ports of its own.
     pub dapr: DaprConfig,
+    /// Forrst's calls, and where to hand them on.
+    pub forrst: ForrstConfig,
     /// The application whose locks are renewed only while it is well.
     pub app_health: Option<AppHealthConfig>,
     /// What is written down about every change.

@@ -43,6 +43,7 @@ impl Config {
             let text = "certificates need tls.client_ca: without it no client is asked for its own";
             return Err(Failure::invalid(text));
         }
+        self.forrst.gateway()?;
         self.address().map(|_| ())
     }
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tenure::store::Class;
 use tenure::{Event, EventKind, Severity};
 use tenure_api::duration::parse;
+use tenure_api::rfc3339;
 
 use crate::api::{Granted, HoldEvent, LockState, PageOf, StoreState};
 use crate::failure::Failure;
-use crate::time::rfc3339;
 
 /// Asking for a lock.
 #[derive(Debug, Default, Deserialize)]
@@ -104,7 +104,7 @@ impl From<LockState> for StateBody {
             holder: status.holder.to_string(),
             ttl_ms: ms(status.ttl),
             remaining_ms: ms(status.remaining),
-            granted_at: rfc3339(status.granted_at),
+            granted_at: rfc3339::milliseconds(status.granted_at),
             waiters,
         }
     }
@@ -255,8 +255,11 @@ pub(super) struct EventBody {
 
 impl From<Event> for EventBody {
     fn from(event: Event) -> Self {
-        let mut body =
-            Self { key: event.key.to_string(), at: rfc3339(event.at), ..Self::default() };
+        let mut body = Self {
+            key: event.key.to_string(),
+            at: rfc3339::milliseconds(event.at),
+            ..Self::default()
+        };
         let (kind, fence, took) = match event.kind {
             EventKind::Granted { fence, waited } => ("granted", Some(fence), Some(waited)),
             EventKind::Contended { fence, holder, waited } => {

@@ -57,6 +57,7 @@ const SECTIONS: &[Section] = &[
     ("server: memory", server::measure_held),
     ("server: waiters", server::measure_waiters),
     ("server: start", server::measure_start),
+    ("forrst", server::measure_forrst),
 ];
 
 fn main() -> Result<()> {

@@ -20,6 +20,7 @@ const PARTS: &[(&str, Part)] = &[
     ("grow", growth::play),
     ("keep alive", kept::play),
     ("serve", server::play),
+    ("forrst", server::play_forrst),
 ];
 
 /// Plays the part that the environment names, and then ends the process; otherwise returns.

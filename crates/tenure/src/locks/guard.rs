@@ -17,7 +17,9 @@ use crate::locks::events::EventKind;
 use crate::locks::hold::Hold;
 use crate::locks::keep::{Keep, LostReason, Terms};
 use crate::locks::keeper::KeptId;
+use crate::locks::run::while_held;
 use crate::locks::stays::Stay;
+use crate::locks::view::GuardView;
 use crate::owned::Owned;
 use crate::planted::Bug;
 
@@ -141,6 +143,26 @@ impl Guard {
         self.hold.ending(&*self.engine.context.clock, ahead).await
     }
 
+    /// Runs `work` for as long as the lease can be believed in, and does not give the lock back.
+    /// When belief ends, `work` is dropped where it stands, and not polled once more after a pause
+    /// of the process.
+    ///
+    /// # Errors
+    /// Why the lease is lost.
+    pub async fn while_held<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> std::result::Result<T, LostReason> {
+        while_held(self, work).await
+    }
+
+    /// What this guard believes, for others to ask: it keeps nothing alive, and believes no more
+    /// once the guard is released, detached or dropped.
+    #[must_use]
+    pub fn view(&self) -> GuardView {
+        GuardView::new(&self.hold, &self.engine.context.clock, self.fence())
+    }
+
     /// Gives the lock back, after any renewal under way has ended.
     ///
     /// # Contract
@@ -152,6 +174,7 @@ impl Guard {
     /// # Errors
     /// `Lost`, `Unavailable` or `Unknown`, as above.
     pub async fn release(mut self) -> Result<()> {
+        self.hold.give_up();
         let engine = Arc::clone(&self.engine);
         let context = &engine.context;
         engine.keeper.stop(self.kept).await;
@@ -179,6 +202,7 @@ impl Guard {
     /// was never answered, and takes the key once more after that, is still given back from here.
     #[must_use]
     pub fn detach(mut self) -> Lease {
+        self.hold.give_up();
         self.engine.keeper.forget(self.kept);
         self.open = false;
         let Lease { key, owner, fence, .. } = &self.lease;
@@ -250,6 +274,7 @@ fn grant_of(lease: &Lease) -> Grant {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.open {
+            self.hold.give_up();
             self.engine.keeper.forget(self.kept);
             let Lease { key, owner, fence, ttl, .. } = self.lease.clone();
             // A renewal may be on its way, and give the lease its ttl once more.

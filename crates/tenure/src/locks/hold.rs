@@ -1,7 +1,7 @@
 //! What a guard believes of its lease, shared with whoever keeps it alive.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,6 +15,7 @@ pub(crate) struct Hold {
     belief_until: AtomicU64,
     ends_at: Option<Moment>,
     lost: OnceLock<LostReason>,
+    given_up: AtomicBool,
     changed: Notify,
     planted: Planted,
 }
@@ -25,6 +26,7 @@ impl Hold {
             belief_until: AtomicU64::new(belief_until.as_nanos()),
             ends_at,
             lost: OnceLock::new(),
+            given_up: AtomicBool::new(false),
             changed: Notify::new(),
             planted,
         }
@@ -43,6 +45,15 @@ impl Hold {
         if self.lost.set(reason).is_ok() {
             self.changed.notify_waiters();
         }
+    }
+
+    /// The guard gives its lease back or hands it on: what else looks at it believes no more.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
     }
 
     /// Why belief has ended, or is about to.

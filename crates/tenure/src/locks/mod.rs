@@ -17,6 +17,7 @@ mod queue;
 mod request;
 mod run;
 mod stays;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use options::{Excess, Limits};
 pub use order::Waiting;
 pub use request::LockRequest;
 pub use run::LockedFn;
+pub use view::GuardView;
 
 use crate::claim::{Grant, ListQuery, Released, Renewal, Renewed};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -161,8 +163,17 @@ impl Locks {
     /// # Errors
     /// `Unavailable` when the store could not be asked: that never means "free".
     pub async fn status(&self, key: &str) -> Result<Option<Status>> {
+        Ok(self.inspect(key).await?.map(|lease| lease.status()))
+    }
+
+    /// The lease that stands on the key, with its owner; `None` when there is none. The owner is a
+    /// credential: show it to no one but its owner and an administrator.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub async fn inspect(&self, key: &str) -> Result<Option<Lease>> {
         let key = self.key(key, Operation::Inspect)?;
-        Ok(self.0.context.store.inspect(&key).await?.map(|lease| lease.status()))
+        self.0.context.store.inspect(&key).await
     }
 
     /// Whether someone holds the key.

@@ -1,11 +1,12 @@
 //! Running work under a lock: it ends before the lease can.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+
+use futures_util::FutureExt;
 
 use crate::error::{Chain, ErrorKind, Operation, Result};
 use crate::locks::guard::Guard;
@@ -13,23 +14,12 @@ use crate::locks::keep::LostReason;
 use crate::locks::request::LockRequest;
 use crate::planted::Bug;
 
-/// How work under a guard ended.
-enum Ended<T> {
-    Finished(T),
-    Panicked(Box<dyn Any + Send>),
-    Lost(LostReason),
-}
-
 /// Runs `work` while the guard holds, then gives the lock back.
 pub(crate) async fn run_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
-    let ended = {
-        let lost = pin!(guard.lost());
-        let work = pin!(work(&guard));
-        WhileHeld { guard: &guard, lost, work }.await
-    };
+    let ended = guard.while_held(AssertUnwindSafe(work(&guard)).catch_unwind()).await;
     match ended {
-        Ended::Finished(_) if !guard.is_held() => Err(guard.lost_error(LostReason::Expired).await),
-        Ended::Finished(value) => match guard.release().await {
+        Ok(Ok(_)) if !guard.is_held() => Err(guard.lost_error(LostReason::Expired).await),
+        Ok(Ok(value)) => match guard.release().await {
             Ok(()) => Ok(value),
             Err(error) if error.kind() == ErrorKind::Lost => Err(error.during(Operation::Run)),
             Err(error) => {
@@ -37,13 +27,21 @@ pub(crate) async fn run_under<T>(guard: Guard, work: impl AsyncFnOnce(&Guard) ->
                 Ok(value)
             }
         },
-        Ended::Panicked(panic) => {
+        Ok(Err(panic)) => {
             // The panic goes on; a release that fails now goes on in the background.
             let _ = guard.release().await;
             resume_unwind(panic)
         }
-        Ended::Lost(reason) => Err(guard.lost_error(reason).await),
+        Err(reason) => Err(guard.lost_error(reason).await),
     }
+}
+
+/// Runs `work` while the guard holds.
+pub(crate) async fn while_held<T>(
+    guard: &Guard,
+    work: impl Future<Output = T>,
+) -> std::result::Result<T, LostReason> {
+    WhileHeld { guard, lost: pin!(guard.lost()), work: pin!(work) }.await
 }
 
 /// Polls the work only while the guard holds: after a pause of the process not even once more.
@@ -58,22 +56,18 @@ where
     W: Future<Output = T>,
     L: Future<Output = LostReason>,
 {
-    type Output = Ended<T>;
+    type Output = std::result::Result<T, LostReason>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended<T>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let unstopped = self.guard.is_planted(Bug::UnstoppedWork);
         if !unstopped && let Poll::Ready(reason) = self.lost.as_mut().poll(cx) {
-            return Poll::Ready(Ended::Lost(reason));
+            return Poll::Ready(Err(reason));
         }
         // The keeper may not have run yet since the process went on: the clock decides.
         if !unstopped && !self.guard.is_held() {
-            return Poll::Ready(Ended::Lost(self.guard.reason()));
+            return Poll::Ready(Err(self.guard.reason()));
         }
-        match catch_unwind(AssertUnwindSafe(|| self.work.as_mut().poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(value)) => Poll::Ready(Ended::Finished(value)),
-            Err(panic) => Poll::Ready(Ended::Panicked(panic)),
-        }
+        self.work.as_mut().poll(cx).map(Ok)
     }
 }
 

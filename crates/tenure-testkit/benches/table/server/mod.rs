@@ -1,5 +1,6 @@
 //! tenure's server on the embedded store, in a process of its own.
 
+mod forrst;
 mod grants;
 mod latency;
 mod rest;
@@ -14,6 +15,7 @@ use tenure_server::Running;
 use tenure_server::config::Config;
 use tonic::transport::{Channel, Endpoint};
 
+pub(crate) use forrst::{measure as measure_forrst, play as play_forrst};
 pub(crate) use grants::measure as measure_grants;
 pub(crate) use latency::measure as measure_latency;
 pub(crate) use start::measure as measure_start;

@@ -19,7 +19,8 @@ impl Rest {
     /// The body of an answer that must be a success.
     pub(super) async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<String> {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.0.write_all(request.as_bytes()).await?;

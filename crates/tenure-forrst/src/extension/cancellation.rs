@@ -1,0 +1,160 @@
+//! Cancellation: a call ends early when someone names its token.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tenure::clock::{Clock, Moment};
+use tenure_api::ForrstCode;
+use tokio::sync::watch;
+
+use crate::fault::Fault;
+
+/// The most characters of a token.
+const TOKEN_MAX: usize = 100;
+
+/// How long it is known that a call has ended.
+const KNOWN_FOR: Duration = Duration::from_secs(300);
+
+/// Of how many calls that is known.
+const KNOWN_MAX: usize = 10_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct CancellationOptions {
+    pub(crate) token: String,
+    pub(crate) pointer: String,
+}
+
+/// The calls of this process that can be cancelled.
+#[derive(Debug)]
+pub(crate) struct Cancellations {
+    clock: Arc<dyn Clock>,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    under_way: HashMap<String, watch::Sender<bool>>,
+    ended: VecDeque<(String, Moment)>,
+}
+
+/// A call that can be cancelled, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Cancellable {
+    all: Arc<Cancellations>,
+    token: String,
+    cancelled: watch::Receiver<bool>,
+}
+
+#[derive(Serialize)]
+struct Token<'a> {
+    token: &'a str,
+}
+
+impl CancellationOptions {
+    pub(crate) fn read(options: &Map<String, Value>, pointer: &str) -> Result<Self, Fault> {
+        let pointer = format!("{pointer}/token");
+        let token = token(options.get("token"), &pointer)?;
+        Ok(Self { token, pointer })
+    }
+}
+
+/// A token, which stands at `pointer`.
+pub(crate) fn token(json: Option<&Value>, pointer: &str) -> Result<String, Fault> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    match json.and_then(Value::as_str) {
+        Some(token) if (1..=TOKEN_MAX).contains(&token.len()) && token.chars().all(is_allowed) => {
+            Ok(token.to_owned())
+        }
+        _ => {
+            let text = format!("token must have 1 to {TOKEN_MAX} of A-Z a-z 0-9 - _");
+            Err(Fault::argument(pointer, text))
+        }
+    }
+}
+
+impl Cancellations {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, calls: Mutex::default() }
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        asked: &CancellationOptions,
+    ) -> Result<Cancellable, Fault> {
+        let CancellationOptions { token, pointer } = asked;
+        let (cancel, cancelled) = watch::channel(false);
+        let mut calls = self.calls();
+        if calls.under_way.contains_key(token) {
+            let text = "a call with this token is under way";
+            return Err(Fault::new(ForrstCode::Conflict, text).at(pointer));
+        }
+        calls.under_way.insert(token.clone(), cancel);
+        Ok(Cancellable { all: Arc::clone(self), token: token.clone(), cancelled })
+    }
+
+    /// Whether a call with this token is or was under way here.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn knows(&self, token: &str) -> bool {
+        let calls = self.calls();
+        calls.under_way.contains_key(token) || calls.ended.iter().any(|(ended, _)| ended == token)
+    }
+
+    /// Ends the call with this token.
+    pub(crate) fn cancel(&self, token: &str) -> Result<(), Fault> {
+        let now = self.clock.now();
+        let mut calls = self.calls();
+        calls.forget_before(now);
+        if let Some(cancel) = calls.under_way.get(token) {
+            cancel.send_replace(true);
+            return Ok(());
+        }
+        let (code, text) = if calls.ended.iter().any(|(ended, _)| ended == token) {
+            (ForrstCode::CancellationTooLate, "The call has already ended")
+        } else {
+            (ForrstCode::CancellationTokenUnknown, "No call has this cancellation token")
+        };
+        Err(Fault::new(code, text).with(Token { token }))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Calls {
+    fn forget_before(&mut self, now: Moment) {
+        while let Some((_, at)) = self.ended.front()
+            && (now.since(*at) > KNOWN_FOR || self.ended.len() > KNOWN_MAX)
+        {
+            self.ended.pop_front();
+        }
+    }
+}
+
+impl Cancellable {
+    /// Returns when the call is cancelled.
+    pub(crate) async fn cancelled(&mut self) {
+        // The sender is in the map for as long as this lives.
+        let _ = self.cancelled.wait_for(|cancelled| *cancelled).await;
+    }
+
+    /// The error of a call that was cancelled.
+    pub(crate) fn fault(&self) -> Fault {
+        let token = &self.token;
+        Fault::new(ForrstCode::Cancelled, "Request was cancelled").with(Token { token })
+    }
+}
+
+impl Drop for Cancellable {
+    fn drop(&mut self) {
+        let now = self.all.clock.now();
+        let mut calls = self.all.calls();
+        calls.under_way.remove(&self.token);
+        calls.ended.push_back((std::mem::take(&mut self.token), now));
+        calls.forget_before(now);
+    }
+}

@@ -1,0 +1,190 @@
+//! Every example of the specification, byte for byte where it is fixed.
+
+use serde_json::{Value, json};
+use tenure::{Guard, Owner};
+
+use crate::stage::{OWNER, Stage};
+
+/// A request, with the id that its answer has in the specification.
+fn request(id: &str, call: Value, extension: Value) -> Value {
+    let mut document = json!({
+        "protocol": {"name": "forrst", "version": "0.1.0"},
+        "id": id,
+        "call": call,
+    });
+    if !extension.is_null() {
+        document["extensions"] =
+            json!([{"urn": "urn:forrst:ext:atomicLock", "options": extension}]);
+    }
+    document
+}
+
+fn charge(id: &str, options: Value) -> Value {
+    let arguments = json!({"user_id": "user_123", "amount": 100});
+    let call = json!({"function": "payments.charge", "version": "1.0.0", "arguments": arguments});
+    request(id, call, options)
+}
+
+fn report(id: &str) -> Value {
+    let call = json!({
+        "function": "billing.generateReport",
+        "version": "1.0.0",
+        "arguments": {"month": "2024-03"},
+    });
+    let options = json!({
+        "key": "billing:report",
+        "ttl": {"value": 1, "unit": "hour"},
+        "scope": "global",
+        "block": {"value": 5, "unit": "second"},
+        "auto_release": false,
+    });
+    request(id, call, options)
+}
+
+fn system(name: &str, arguments: Value) -> Value {
+    let function = format!("urn:cline:forrst:ext:atomic-lock:fn:{name}");
+    let call = json!({"function": function, "version": "1.0.0", "arguments": arguments});
+    request("req_release", call, Value::Null)
+}
+
+async fn held(stage: &Stage, key: &str, owner: &str) -> Guard {
+    let owner = Owner::parse(owner).unwrap();
+    stage
+        .locks
+        .lock(key)
+        .owner(owner)
+        .ttl(std::time::Duration::from_secs(1800))
+        .acquire()
+        .await
+        .unwrap()
+}
+
+/// The text with what stands between the two replaced.
+fn without(text: &str, before: &str, after: &str) -> String {
+    let start = text.find(before).unwrap() + before.len();
+    let end = start + text[start..].find(after).unwrap();
+    format!("{}…{}", &text[..start], &text[end..])
+}
+
+#[tokio::test]
+async fn a_locked_call_and_its_answer() {
+    let stage = Stage::new().await;
+    let options =
+        json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}, "owner": OWNER});
+    let answer = stage.post(&charge("req_001", options)).await;
+    assert_eq!(answer.status, 200);
+    let text = without(&answer.fixed(), r#""expires_at":""#, r#"","fence""#);
+    assert_eq!(
+        text,
+        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_001","result":{"charge_id":"ch_abc","status":"succeeded"},"extensions":[{"urn":"urn:forrst:ext:atomicLock","data":{"key":"user:123","acquired":true,"owner":"550e8400-e29b-41d4-a716-446655440000","scope":"function","expires_at":"…","fence":1}}]}"#
+    );
+    let expires = answer.told("atomicLock")["expires_at"].as_str().unwrap().to_owned();
+    assert!(expires.len() == 20 && expires.ends_with('Z'), "{expires}");
+    assert!(!stage.locks.is_locked("lock:payments.charge:user:123").await.unwrap());
+}
+
+#[tokio::test]
+async fn an_owner_is_made_where_none_is_given() {
+    let stage = Stage::new().await;
+    let options = json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}});
+    let answer = stage.post(&charge("req_001", options)).await;
+    let owner = answer.told("atomicLock")["owner"].as_str().unwrap().to_owned();
+    // A version 4 UUID.
+    assert_eq!((owner.len(), &owner[14..15]), (36, "4"));
+}
+
+#[tokio::test]
+async fn blocking_and_manual_release() {
+    let stage = Stage::new().await;
+    let answer = stage.post(&report("req_002")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let told = answer.told("atomicLock");
+    assert_eq!((&told["scope"], &told["acquired"]), (&json!("global"), &json!(true)));
+    assert!(stage.locks.is_locked("lock:billing:report").await.unwrap());
+
+    let arguments = json!({"key": "lock:billing:report", "owner": told["owner"]});
+    let released = stage.post(&system("release", arguments.clone())).await;
+    assert_eq!(released.json["result"], json!({"released": true, "key": "lock:billing:report"}));
+    assert!(!stage.locks.is_locked("lock:billing:report").await.unwrap());
+
+    let again = stage.post(&system("release", arguments)).await;
+    assert_eq!((again.status, again.code()), (409, "LOCK_ALREADY_RELEASED"));
+    assert_eq!(again.json["errors"][0]["message"], "Lock was already released");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_is_refused() {
+    let stage = Stage::new().await;
+    let _held = held(&stage, "lock:payments.charge:user:123", "other").await;
+    let options = json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}});
+    let answer = stage.post(&charge("req_003", options)).await;
+    assert_eq!(answer.status, 423);
+    assert_eq!(
+        answer.fixed(),
+        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_003","result":null,"errors":[{"code":"LOCK_ACQUISITION_FAILED","message":"Unable to acquire lock","details":{"key":"user:123","scope":"function","full_key":"lock:payments.charge:user:123"}}],"extensions":[{"urn":"urn:forrst:ext:atomicLock","data":{"key":"user:123","acquired":false}}]}"#
+    );
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over() {
+    let stage = Stage::new().await;
+    let _held = held(&stage, "lock:billing:report", "other").await;
+    let answer = stage.post(&report("req_004")).await;
+    assert_eq!(answer.status, 423);
+    assert_eq!(
+        answer.fixed(),
+        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_004","result":null,"errors":[{"code":"LOCK_TIMEOUT","message":"Lock acquisition timed out after 5 seconds","details":{"key":"billing:report","scope":"global","full_key":"lock:billing:report","waited":{"value":5,"unit":"second"}}}]}"#
+    );
+}
+
+#[tokio::test]
+async fn the_wrong_owner_is_refused() {
+    let stage = Stage::new().await;
+    let _held = held(&stage, "lock:billing:report", "other").await;
+    let arguments = json!({"key": "lock:billing:report", "owner": OWNER});
+    let answer = stage.post(&system("release", arguments)).await;
+    assert_eq!(answer.status, 403);
+    assert_eq!(
+        answer.fixed(),
+        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_release","result":null,"errors":[{"code":"LOCK_OWNERSHIP_MISMATCH","message":"Lock is owned by a different process","details":{"key":"lock:billing:report"}}]}"#
+    );
+}
+
+#[tokio::test]
+async fn status_of_a_lock_that_is_held_and_of_one_that_is_not() {
+    let stage = Stage::new().await;
+    let key = "lock:payments.charge:user:123";
+    let answer = stage.post(&system("status", json!({"key": key}))).await;
+    assert_eq!(answer.json["result"], json!({"key": key, "locked": false}));
+
+    let _held = held(&stage, key, "uuid-abc-123").await;
+    let answer = stage.post(&system("status", json!({"key": key}))).await;
+    let mut result = answer.json["result"].clone();
+    for name in ["acquired_at", "expires_at"] {
+        let time = result[name].take();
+        assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    }
+    let remaining = result["ttl_remaining"].take().as_u64().unwrap();
+    assert!((1795..=1800).contains(&remaining), "{remaining}");
+    let expected = json!({
+        "key": key, "locked": true, "owner": "uuid-abc-123",
+        "acquired_at": null, "expires_at": null, "ttl_remaining": null, "fence": 1,
+    });
+    assert_eq!(result, expected);
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_away_by_force() {
+    let locks = tenure::Locks::open("memory:").await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst.force_release_for(|_| true));
+    let _held = held(&stage, "lock:billing:report", "other").await;
+    let arguments = json!({"key": "lock:billing:report"});
+    let answer = stage.post(&system("force-release", arguments.clone())).await;
+    assert_eq!(
+        answer.json["result"],
+        json!({"released": true, "key": "lock:billing:report", "forced": true})
+    );
+    let answer = stage.post(&system("force-release", arguments)).await;
+    assert_eq!((answer.status, answer.code()), (404, "LOCK_NOT_FOUND"));
+    assert_eq!(answer.json["errors"][0]["message"], "Lock does not exist");
+}

@@ -1,0 +1,202 @@
+//! The extensions beside the lock, alone and together with it.
+
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, document, lock, pause};
+
+const KEY: &str = "lock:test.sleep:user:123";
+
+fn extension(name: &str, options: Value) -> Value {
+    json!({"urn": format!("urn:forrst:ext:{name}"), "options": options})
+}
+
+/// The lock extension, and others behind it.
+fn with_lock(more: Value, others: &[Value]) -> Value {
+    let mut all = lock(more);
+    all.as_array_mut().unwrap().extend(others.iter().cloned());
+    all
+}
+
+#[tokio::test]
+async fn an_extension_that_is_not_known_is_refused_or_ignored() {
+    let stage = Stage::new().await;
+    let unknown = json!([{"urn": "urn:forrst:ext:atomiclock", "options": {}}]);
+    let answer = stage.call("payments.charge", json!({}), unknown.clone()).await;
+    assert_eq!((answer.status, answer.code()), (400, "EXTENSION_NOT_SUPPORTED"));
+    let details = &answer.json["errors"][0]["details"];
+    assert_eq!(details["unsupported"], json!(["urn:forrst:ext:atomiclock"]));
+    assert!(details["supported"].as_array().unwrap().len() >= 2);
+    let locks = tenure::Locks::open("memory:").await.unwrap();
+    let lax = Stage::on(locks, |f| f.unknown_extensions(tenure_forrst::Unknown::Ignore));
+    assert_eq!(lax.call("payments.charge", json!({}), unknown).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_lock_is_not_for_functions_of_the_protocol() {
+    let stage = Stage::new().await;
+    let answer = stage.call("urn:cline:forrst:fn:ping", json!({}), lock(json!({}))).await;
+    assert_eq!((answer.status, answer.code()), (400, "EXTENSION_NOT_APPLICABLE"));
+    assert_eq!(answer.pointer(), "/extensions/0");
+}
+
+#[tokio::test]
+async fn the_same_extension_twice_is_refused() {
+    let extensions = with_lock(json!({}), &[lock(json!({}))[0].clone()]);
+    let answer = Stage::new().await.call("payments.charge", json!({}), extensions).await;
+    assert_eq!((answer.code(), answer.pointer()), ("INVALID_REQUEST", "/extensions/1"));
+}
+
+#[tokio::test]
+async fn several_extensions_work_together() {
+    let stage = Stage::new().await;
+    let others = [
+        extension("deadline", json!({"value": 60, "unit": "second"})),
+        extension("tracing", json!({"trace_id": "t1", "span_id": "s1"})),
+        extension("idempotency", json!({"key": "once"})),
+        extension("cancellation", json!({"token": "c1"})),
+        extension("retry", json!({})),
+    ];
+    let answer = stage.call("payments.charge", json!({}), with_lock(json!({}), &others)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(answer.told("atomicLock")["acquired"], true);
+    assert_eq!(answer.told("tracing")["trace_id"], "t1");
+    assert_eq!(answer.told("idempotency")["status"], "processed");
+    assert_eq!(answer.told("deadline")["specified"], json!({"value": 60, "unit": "second"}));
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_wait_and_the_work() {
+    let stage = Stage::new().await;
+    let deadline = extension("deadline", json!({"value": 150, "unit": "millisecond"}));
+    let extensions = with_lock(json!({}), std::slice::from_ref(&deadline));
+    let answer = stage.call("test.sleep", json!({"ms": 60_000}), extensions).await;
+    assert_eq!((answer.status, answer.code()), (408, "DEADLINE_EXCEEDED"));
+    assert_eq!(answer.json["errors"][0]["message"], "Request deadline exceeded");
+    assert!(!stage.locks.is_locked(KEY).await.unwrap());
+    assert_eq!(stage.running.load(std::sync::atomic::Ordering::SeqCst), 0);
+
+    let _held = stage.locks.lock(KEY).acquire().await.unwrap();
+    let block = json!({"block": {"value": 60, "unit": "second"}});
+    let answer = stage.call("test.sleep", json!({}), with_lock(block, &[deadline])).await;
+    assert_eq!(answer.code(), "DEADLINE_EXCEEDED");
+    assert_eq!(stage.locks.waiters(KEY), 0);
+}
+
+#[tokio::test]
+async fn a_deadline_can_be_a_time_of_day() {
+    let stage = Stage::new().await;
+    for options in [
+        json!({"value": "2020-01-01T00:00:00Z", "unit": "iso8601"}),
+        json!({"deadline": "2020-01-01T00:00:00Z"}),
+        json!({"timeout": {"value": 1, "unit": "millisecond"}}),
+    ] {
+        let extensions = json!([extension("deadline", options)]);
+        let answer = stage.call("test.sleep", json!({"ms": 60_000}), extensions).await;
+        assert_eq!(answer.code(), "DEADLINE_EXCEEDED");
+    }
+    let extensions = json!([extension("deadline", json!({"deadline": "soon"}))]);
+    let answer = stage.call("test.sleep", json!({}), extensions).await;
+    assert_eq!(answer.code(), "INVALID_ARGUMENTS");
+    assert_eq!(answer.pointer(), "/extensions/0/options/deadline");
+}
+
+async fn cancel(stage: &Stage, token: &str) -> (u16, String) {
+    let function = "urn:cline:forrst:ext:cancellation:fn:cancel";
+    let answer = stage.call(function, json!({"token": token}), Value::Null).await;
+    let code = if answer.status == 200 { "cancelled" } else { answer.code() };
+    (answer.status, code.to_owned())
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_by_its_token_while_it_waits_and_while_it_runs() {
+    let stage = Stage::new().await;
+    let token = extension("cancellation", json!({"token": "abc"}));
+    assert_eq!(cancel(&stage, "abc").await, (404, "CANCELLATION_TOKEN_UNKNOWN".into()));
+    for waits in [false, true] {
+        let held = if waits { Some(stage.locks.lock(KEY).acquire().await.unwrap()) } else { None };
+        let other = stage.clone();
+        let block = json!({"block": {"value": 60, "unit": "second"}});
+        let extensions = with_lock(block, std::slice::from_ref(&token));
+        let call = tokio::spawn(async move {
+            other.call("test.sleep", json!({"ms": 60_000}), extensions).await
+        });
+        while waits && stage.locks.waiters(KEY) == 0 {
+            pause(1).await;
+        }
+        if !waits {
+            stage.until_running(1).await;
+        }
+        assert_eq!(cancel(&stage, "abc").await, (200, "cancelled".into()));
+        let answer = call.await.unwrap();
+        assert_eq!((answer.status, answer.code()), (499, "CANCELLED"));
+        assert_eq!(stage.locks.waiters(KEY), 0);
+        drop(held);
+        stage.until_free(KEY).await;
+        assert_eq!(cancel(&stage, "abc").await, (409, "CANCELLATION_TOO_LATE".into()));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_known_takes_no_lock() {
+    let stage = Stage::new().await;
+    let once = extension("idempotency", json!({"key": "charge-1"}));
+    let extensions = with_lock(json!({}), &[once]);
+    let first = stage.call("test.sleep", json!({"ms": 1}), extensions.clone()).await;
+    assert_eq!(first.told("idempotency")["status"], "processed");
+    // Held by another, so that taking it would fail.
+    let _held = stage.locks.lock(KEY).acquire().await.unwrap();
+    let mut again = document("test.sleep", json!({"ms": 1}), extensions.clone());
+    again["id"] = json!("req_2");
+    let again = stage.post(&again).await;
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert_eq!(again.json["result"], first.json["result"]);
+    assert_eq!(again.json["id"], "req_2");
+    assert_eq!(again.told("idempotency")["status"], "cached");
+    assert_eq!(again.told("idempotency")["original_request_id"], "req_1");
+    assert_eq!(again.told("atomicLock"), Value::Null);
+
+    let other = stage.call("test.sleep", json!({"ms": 2}), extensions).await;
+    assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"));
+}
+
+#[tokio::test]
+async fn a_call_that_is_under_way_or_failed_is_not_answered_from_memory() {
+    let stage = Stage::new().await;
+    let once = json!([extension("idempotency", json!({"key": "k"}))]);
+    let other = stage.clone();
+    let extensions = once.clone();
+    let call =
+        tokio::spawn(async move { other.call("test.sleep", json!({"ms": 400}), extensions).await });
+    stage.until_running(1).await;
+    let again = stage.call("test.sleep", json!({"ms": 400}), once.clone()).await;
+    assert_eq!((again.status, again.code()), (409, "IDEMPOTENCY_PROCESSING"));
+    assert_eq!(call.await.unwrap().status, 200);
+    for _ in 0..2 {
+        let failed = stage.call("test.fail", json!({}), once.clone()).await;
+        assert_eq!(failed.code(), "CARD_DECLINED");
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_whether_to_try_again() {
+    let stage = Stage::new().await;
+    let _held = stage.locks.lock(KEY).acquire().await.unwrap();
+    let retry = extension("retry", json!({}));
+    let answer = stage
+        .call("test.sleep", json!({}), with_lock(json!({}), std::slice::from_ref(&retry)))
+        .await;
+    assert_eq!(answer.code(), "LOCK_ACQUISITION_FAILED");
+    let told = answer.told("retry");
+    assert_eq!((&told["allowed"], &told["strategy"]), (&json!(true), &json!("exponential")));
+    let block = json!({"block": {"value": 20, "unit": "millisecond"}});
+    let answer =
+        stage.call("test.sleep", json!({}), with_lock(block, std::slice::from_ref(&retry))).await;
+    assert_eq!(answer.code(), "LOCK_TIMEOUT");
+    assert_eq!(
+        answer.json["errors"][0]["message"],
+        "Lock acquisition timed out after 20 milliseconds"
+    );
+    assert_eq!(answer.told("retry")["allowed"], true);
+    let answer = stage.call("test.fail", json!({}), json!([retry])).await;
+    assert_eq!(answer.told("retry"), json!({"allowed": false}));
+}

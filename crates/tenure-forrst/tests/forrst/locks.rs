@@ -1,0 +1,235 @@
+//! What happens to the lock, whatever happens to the call.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::Owner;
+
+use crate::stage::{Stage, document, lock, pause};
+
+const KEY: &str = "lock:test.sleep:user:123";
+
+#[tokio::test]
+async fn calls_run_one_after_the_other_and_fences_grow() {
+    let stage = Stage::new().await;
+    let calls = (0..20).map(|_| {
+        let extensions = lock(json!({"block": {"value": 60, "unit": "second"}}));
+        let stage = stage.clone();
+        tokio::spawn(async move { stage.call("test.sleep", json!({"ms": 5}), extensions).await })
+    });
+    let mut fences = Vec::new();
+    for answer in futures_util::future::join_all(calls).await {
+        let answer = answer.unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let fence = answer.told("atomicLock")["fence"].as_u64().unwrap();
+        assert_eq!(answer.json["result"]["fence"], fence);
+        fences.push(fence);
+    }
+    assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 1);
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), 20);
+}
+
+#[tokio::test]
+async fn scopes_keep_functions_apart_or_bind_them_together() {
+    let stage = Stage::new().await;
+    for (scope, status) in [("function", 200), ("global", 423)] {
+        let extensions = lock(json!({"scope": scope, "auto_release": false}));
+        let held = stage.call("test.sleep", json!({}), extensions.clone()).await;
+        assert_eq!(held.status, 200);
+        let other = stage.call("payments.charge", json!({}), extensions.clone()).await;
+        assert_eq!(other.status, status, "{}", other.text);
+        let same = stage.call("test.sleep", json!({}), extensions).await;
+        assert_eq!((same.status, same.code()), (423, "LOCK_ACQUISITION_FAILED"));
+    }
+}
+
+#[tokio::test]
+async fn an_error_and_a_panic_leave_no_lock() {
+    let stage = Stage::new().await;
+    for (function, code) in [("test.fail", "CARD_DECLINED"), ("test.panic", "INTERNAL_ERROR")] {
+        let answer = stage.call(function, json!({}), lock(json!({}))).await;
+        assert_eq!(answer.code(), code);
+        assert_eq!(answer.told("atomicLock")["acquired"], true);
+        let key = format!("lock:{function}:user:123");
+        assert!(!stage.locks.is_locked(&key).await.unwrap(), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn without_auto_release_the_lock_stays_even_after_an_error() {
+    let stage = Stage::new().await;
+    let answer = stage.call("test.fail", json!({}), lock(json!({"auto_release": false}))).await;
+    let told = answer.told("atomicLock");
+    let owner = Owner::parse(told["owner"].as_str().unwrap()).unwrap();
+    stage.locks.release("lock:test.fail:user:123", &owner).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_only_for_a_call_that_can_be_made() {
+    let stage = Stage::new().await;
+    let extensions = lock(json!({"scope": "global", "auto_release": false}));
+    for (function, arguments, code) in [
+        ("nothing.here", json!({}), "FUNCTION_NOT_FOUND"),
+        ("test.sleep", json!({"ms": "long"}), "INVALID_ARGUMENTS"),
+    ] {
+        let answer = stage.call(function, arguments, extensions.clone()).await;
+        assert_eq!(answer.code(), code);
+        assert!(!stage.locks.is_locked("lock:user:123").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_no_lock() {
+    let stage = Stage::new().await;
+    let other = stage.clone();
+    let call = tokio::spawn(async move {
+        other.call("test.sleep", json!({"ms": 60_000}), lock(json!({}))).await
+    });
+    stage.until_running(1).await;
+    assert!(stage.locks.is_locked(KEY).await.unwrap());
+    call.abort();
+    stage.until_running(0).await;
+    stage.until_free(KEY).await;
+}
+
+#[tokio::test]
+async fn the_lock_is_kept_alive_for_longer_than_its_ttl() {
+    let stage = Stage::new().await;
+    let extensions = lock(json!({"ttl": {"value": 200, "unit": "millisecond"}}));
+    let answer = stage.call("test.sleep", json!({"ms": 900}), extensions).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+#[tokio::test]
+async fn a_function_whose_lock_is_lost_is_stopped_and_its_caller_is_told() {
+    let stage = Stage::new().await;
+    let other = stage.clone();
+    let extensions = lock(json!({"ttl": {"value": 300, "unit": "millisecond"}}));
+    let call =
+        tokio::spawn(
+            async move { other.call("test.sleep", json!({"ms": 60_000}), extensions).await },
+        );
+    stage.until_running(1).await;
+    stage.locks.force_release(KEY, "a test").await.unwrap();
+    let answer = call.await.unwrap();
+    assert_eq!((answer.status, answer.code()), (409, "LOCK_LOST"));
+    let details = &answer.json["errors"][0]["details"];
+    assert_eq!((&details["full_key"], &details["fence"]), (&json!(KEY), &json!(1)));
+    stage.until_running(0).await;
+}
+
+#[tokio::test]
+async fn a_waiter_is_woken_by_the_release() {
+    // No look of its own for a minute: only the notification can wake it.
+    let minute = Duration::from_secs(60);
+    let locks = tenure::Locks::builder()
+        .poll(tenure::Backoff { base: minute, cap: minute, ..Default::default() })
+        .open("memory:")
+        .await
+        .unwrap();
+    let stage = Stage::on(locks, |forrst| forrst);
+    let guard = stage.locks.lock(KEY).acquire().await.unwrap();
+    let other = stage.clone();
+    let extensions = lock(json!({"block": {"value": 50, "unit": "second"}}));
+    let call = tokio::spawn(async move { other.call("test.sleep", json!({}), extensions).await });
+    while stage.locks.waiters(KEY) == 0 {
+        pause(1).await;
+    }
+    guard.release().await.unwrap();
+    assert_eq!(call.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn an_owner_that_holds_the_lock_does_not_get_it_twice() {
+    let stage = Stage::new().await;
+    let extensions = lock(json!({"owner": "me", "auto_release": false}));
+    let first = stage.call("test.sleep", json!({}), extensions.clone()).await;
+    assert_eq!(first.status, 200);
+    let second = stage.call("test.sleep", json!({}), extensions).await;
+    assert_eq!((second.status, second.code()), (423, "LOCK_ACQUISITION_FAILED"));
+    assert!(stage.locks.is_locked(KEY).await.unwrap());
+}
+
+#[tokio::test]
+async fn both_names_of_the_extension_are_known_and_the_one_that_was_sent_is_told() {
+    let stage = Stage::new().await;
+    for urn in ["urn:forrst:ext:atomicLock", "urn:cline:forrst:ext:atomic-lock"] {
+        let mut extensions = lock(json!({}));
+        extensions[0]["urn"] = json!(urn);
+        let answer = stage.call("payments.charge", json!({}), extensions).await;
+        assert_eq!(answer.json["extensions"][0]["urn"], urn);
+    }
+}
+
+#[tokio::test]
+async fn wrong_options_are_pointed_at_and_nothing_is_called() {
+    let stage = Stage::new().await;
+    let too_long = "x".repeat(201);
+    for (member, value, pointer) in [
+        ("key", Value::Null, "/key"),
+        ("key", json!(""), "/key"),
+        ("key", json!(too_long), "/key"),
+        ("key", json!("a b"), "/key"),
+        ("key", json!("a:meta:owner"), "/key"),
+        ("ttl", json!(30), "/ttl"),
+        ("ttl", json!({"value": 0, "unit": "second"}), "/ttl/value"),
+        ("ttl", json!({"value": 2, "unit": "day"}), "/ttl/value"),
+        ("ttl", json!({"value": 1, "unit": "week"}), "/ttl/unit"),
+        ("block", json!("soon"), "/block"),
+        ("block", json!({"value": -1, "unit": "second"}), "/block/value"),
+        ("scope", json!("world"), "/scope"),
+        ("owner", json!(7), "/owner"),
+        ("owner", json!(""), "/owner"),
+        ("owner", json!("x".repeat(257)), "/owner"),
+        ("auto_release", json!("no"), "/auto_release"),
+    ] {
+        let mut more = json!({});
+        more[member] = value.clone();
+        let answer = stage.call("test.sleep", json!({}), lock(more)).await;
+        assert_eq!((answer.status, answer.code()), (400, "INVALID_ARGUMENTS"), "{value}");
+        assert_eq!(answer.pointer(), format!("/extensions/0/options{pointer}"), "{value}");
+    }
+    let bare = json!([{"urn": "urn:forrst:ext:atomicLock"}]);
+    let answer = stage.call("test.sleep", json!({}), bare).await;
+    assert_eq!(answer.code(), "INVALID_ARGUMENTS");
+    assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn every_unit_of_time_is_understood() {
+    let stage = Stage::new().await;
+    for unit in ["millisecond", "second", "minute", "hour", "day"] {
+        let value = if unit == "millisecond" { 500 } else { 1 };
+        let extensions = lock(json!({"ttl": {"value": value, "unit": unit}}));
+        let answer = stage.call("payments.charge", json!({}), extensions).await;
+        assert_eq!(answer.status, 200, "{unit}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_of_another_implementation_can_be_used() {
+    let locks = tenure::Locks::open("memory:").await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst.prefix("forrst_lock:"));
+    let extensions = lock(json!({"auto_release": false}));
+    stage.call("test.sleep", json!({}), extensions).await;
+    assert!(stage.locks.is_locked("forrst_lock:test.sleep:user:123").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_no_lock_that_is_held() {
+    let folder = std::env::temp_dir().join(format!("tenure-forrst-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let url = format!("file:{}", folder.join("locks.db").display());
+    let locks = tenure::Locks::open(&url).await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst);
+    // A file that is no longer there is refused by the store.
+    std::fs::remove_dir_all(&folder).unwrap();
+    let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
+    assert!([502, 503].contains(&answer.status), "{}", answer.text);
+    assert!(["UNAVAILABLE", "DEPENDENCY_ERROR"].contains(&answer.code()));
+    assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 0);
+    let request = document("test.sleep", json!({}), Value::Null);
+    assert_eq!(stage.post(&request).await.status, 200);
+}

@@ -1,0 +1,234 @@
+//! The gateway in front of a server that is written in another language.
+
+#![cfg(feature = "gateway")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tenure::Locks;
+use tenure_forrst::{Forrst, ForrstService, Gateway};
+use tower::ServiceExt;
+
+/// A server in Python, which ends with this.
+struct Upstream {
+    child: Child,
+    port: u16,
+}
+
+impl Upstream {
+    fn start() -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gateway/upstream.py");
+        let mut child = Command::new("python3").arg(script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, port: line.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Stage {
+    locks: Locks,
+    service: ForrstService,
+    upstream: Upstream,
+}
+
+impl Stage {
+    async fn new(timeout: Duration) -> Self {
+        let upstream = Upstream::start();
+        let url = format!("http://127.0.0.1:{}/rpc", upstream.port);
+        let locks = Locks::open("memory:").await.unwrap();
+        let gateway = Gateway::new(&url).unwrap().timeout(timeout);
+        let service = Forrst::new(locks.clone()).upstream(gateway).unwrap().service();
+        Self { locks, service, upstream }
+    }
+
+    async fn send(&self, body: String) -> (u16, Value) {
+        let request = http::Request::post("/forrst")
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer s3cret")
+            .header("x-forrst-trace-id", "t1")
+            .header("x-forrst-lock-fence", "999")
+            .body(Full::new(body.into()))
+            .unwrap();
+        let response = self.service.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    async fn call(&self, function: &str, arguments: Value, extensions: Value) -> (u16, Value) {
+        let mut document = json!({
+            "protocol": {"name": "forrst", "version": "0.1.0"},
+            "id": "req_1",
+            "call": {"function": function, "arguments": arguments},
+            "context": {"caller": "a test"},
+        });
+        if !extensions.is_null() {
+            document["extensions"] = extensions;
+        }
+        self.send(document.to_string()).await
+    }
+
+    async fn count(&self, function: &str) -> u64 {
+        let (_, answer) = self.call("test.count", json!({}), Value::Null).await;
+        answer["result"]["calls"][function].as_u64().unwrap_or(0)
+    }
+
+    async fn is_locked(&self, function: &str) -> bool {
+        self.locks.is_locked(&format!("lock:{function}:k")).await.unwrap()
+    }
+}
+
+fn lock(more: Value) -> Value {
+    let mut options = json!({"key": "k", "ttl": {"value": 30, "unit": "second"}});
+    for (name, value) in more.as_object().cloned().unwrap_or_default() {
+        options[name] = value;
+    }
+    json!([{"urn": "urn:forrst:ext:atomicLock", "options": options}])
+}
+
+const LONG: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_call_under_a_lock_brings_its_fence_and_tells_its_lock() {
+    let stage = Stage::new(LONG).await;
+    let mut extensions = lock(json!({}));
+    let others = [
+        json!({"urn": "urn:forrst:ext:deadline", "options": {"value": 20, "unit": "second"}}),
+        json!({"urn": "urn:other:forrst:ext:quota", "options": {"x": 1}}),
+    ];
+    extensions.as_array_mut().unwrap().extend(others);
+    let (status, answer) = stage.call("test.echo", json!({}), extensions).await;
+    assert_eq!(status, 200, "{answer}");
+    let seen: Value = serde_json::from_str(answer["result"]["request"].as_str().unwrap()).unwrap();
+    let headers = &answer["result"]["headers"];
+    assert_eq!(headers["x-forrst-lock-fence"], "1");
+    assert_eq!(headers["x-forrst-trace-id"], "t1");
+    assert_eq!(headers["authorization"], Value::Null);
+    let about = json!({"key": "lock:test.echo:k", "fence": 1});
+    assert_eq!(seen["context"], json!({"caller": "a test", "atomic_lock": about}));
+    let urns: Vec<_> =
+        seen["extensions"].as_array().unwrap().iter().map(|e| e["urn"].clone()).collect();
+    assert_eq!(urns, ["urn:forrst:ext:deadline", "urn:other:forrst:ext:quota"]);
+    let left = seen["extensions"][0]["options"]["value"].as_u64().unwrap();
+    assert!((1..=20_000).contains(&left), "{left}");
+    assert_eq!(answer["extensions"][0]["data"]["fence"], 1);
+    assert!(!stage.is_locked("test.echo").await);
+}
+
+#[tokio::test]
+async fn a_call_without_a_lock_is_handed_on_as_it_came() {
+    let stage = Stage::new(LONG).await;
+    let body = r#"{ "protocol":{"name":"forrst","version":"0.1.0"},"id":"x","call":{"function":"test.echo","arguments":{"n":123456789012345678901234567890.10}},"extra":[1, 2] }"#;
+    let (status, answer) = stage.send(body.to_owned()).await;
+    assert_eq!((status, answer["result"]["request"].as_str()), (200, Some(body)));
+    assert_eq!(answer["result"]["headers"]["x-forrst-lock-fence"], Value::Null);
+}
+
+#[tokio::test]
+async fn numbers_pass_under_a_lock_as_they_came() {
+    let stage = Stage::new(LONG).await;
+    let arguments = r#"{"n":123456789012345678901234567890.10}"#;
+    let body = format!(
+        r#"{{"protocol":{{"name":"forrst","version":"0.1.0"}},"id":"x","call":{{"function":"test.echo","arguments":{arguments}}},"extensions":{}}}"#,
+        lock(json!({}))
+    );
+    let (_, answer) = stage.send(body).await;
+    assert!(answer["result"]["request"].as_str().unwrap().contains(arguments), "{answer}");
+}
+
+#[tokio::test]
+async fn calls_under_one_lock_never_meet() {
+    let stage = Stage::new(LONG).await;
+    let block = json!({"block": {"value": 30, "unit": "second"}});
+    let calls = (0..10).map(|_| stage.call("test.work", json!({"ms": 10}), lock(block.clone())));
+    for (status, answer) in futures_util::future::join_all(calls).await {
+        assert_eq!(status, 200, "{answer}");
+    }
+    let (_, answer) = stage.call("test.count", json!({}), Value::Null).await;
+    assert_eq!(answer["result"]["most"], 1);
+    assert_eq!(answer["result"]["calls"]["test.work"], 10);
+}
+
+#[tokio::test]
+async fn an_error_of_the_other_server_is_handed_on_with_the_lock() {
+    let stage = Stage::new(LONG).await;
+    let (status, answer) = stage.call("test.fail", json!({}), lock(json!({}))).await;
+    assert_eq!((status, &answer["errors"][0]["code"]), (400, &json!("CARD_DECLINED")));
+    assert_eq!(answer["extensions"][0]["urn"], "urn:forrst:ext:quota");
+    assert_eq!(answer["extensions"][1]["data"]["acquired"], true);
+    assert!(!stage.is_locked("test.fail").await);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_leaves_no_lock() {
+    let stage = Stage::new(LONG).await;
+    for _ in 0..2 {
+        // The second time nothing listens any more.
+        let (status, answer) = stage.call("test.die", json!({}), lock(json!({}))).await;
+        assert_eq!((status, &answer["errors"][0]["code"]), (502, &json!("DEPENDENCY_ERROR")));
+        assert!(!stage.is_locked("test.die").await);
+    }
+    drop(stage.upstream);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_too_long_is_asked_once_and_its_lock_ends_with_the_ttl() {
+    let stage = Stage::new(Duration::from_millis(300)).await;
+    let ttl = json!({"ttl": {"value": 1500, "unit": "millisecond"}});
+    let (status, answer) = stage.call("test.work", json!({"ms": 60_000}), lock(ttl.clone())).await;
+    assert_eq!((status, &answer["errors"][0]["code"]), (408, &json!("DEADLINE_EXCEEDED")));
+    // It may still be at work.
+    let (status, answer) = stage.call("test.work", json!({"ms": 1}), lock(ttl.clone())).await;
+    assert_eq!((status, &answer["errors"][0]["code"]), (423, &json!("LOCK_ACQUISITION_FAILED")));
+    let block = json!({"ttl": ttl["ttl"], "block": {"value": 20, "unit": "second"}});
+    let (status, answer) = stage.call("test.work", json!({"ms": 1}), lock(block)).await;
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(stage.count("test.work").await, 2);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_told() {
+    let stage = Stage::new(LONG).await;
+    for extensions in [Value::Null, lock(json!({}))] {
+        let (status, answer) = stage.call("test.garbage", json!({}), extensions).await;
+        assert_eq!((status, &answer["errors"][0]["code"]), (502, &json!("DEPENDENCY_ERROR")));
+        assert!(!answer.to_string().contains("nothing of yours"));
+    }
+    assert!(!stage.is_locked("test.garbage").await);
+}
+
+#[tokio::test]
+async fn the_functions_of_locks_are_answered_here_and_others_there() {
+    let stage = Stage::new(LONG).await;
+    let extensions = lock(json!({"auto_release": false}));
+    let (_, answer) = stage.call("test.echo", json!({}), extensions).await;
+    let owner = answer["extensions"][0]["data"]["owner"].clone();
+    let key = "lock:test.echo:k";
+    let release = "urn:cline:forrst:ext:atomic-lock:fn:release";
+    let (status, answer) =
+        stage.call(release, json!({"key": key, "owner": owner}), Value::Null).await;
+    assert_eq!((status, &answer["result"]["released"]), (200, &json!(true)));
+    let (status, answer) = stage.call("urn:cline:forrst:fn:describe", json!({}), Value::Null).await;
+    assert_eq!((status, &answer["errors"][0]["code"]), (404, &json!("FUNCTION_NOT_FOUND")));
+}
+
+#[tokio::test]
+async fn what_is_no_url_is_refused_and_not_repeated() {
+    for url in ["", "ftp://u:hunter2@h/", "hunter2", "http://"] {
+        let error = Gateway::new(url).unwrap_err().to_string();
+        assert!(error.contains("http://") && !error.contains("hunter2"), "{error}");
+    }
+    let gateway = Gateway::new("http://u:hunter2@127.0.0.1/").unwrap();
+    assert!(!format!("{gateway:?}").contains("hunter2"));
+}

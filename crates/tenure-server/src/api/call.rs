@@ -1,0 +1,50 @@
+//! Locks around calls that this server makes or hands on: they end with the call.
+
+use tenure::{Guard, Lease};
+use tenure_api::Code;
+
+use super::{Api, Order, Place};
+use crate::access::{Caller, Verb};
+use crate::failure::Failure;
+
+impl Api {
+    /// Waits for a lock and takes it. Whoever has the guard gives it back.
+    ///
+    /// # Contract
+    /// After an error, and when the future is dropped, nothing stays locked.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub async fn guard(&self, caller: &Caller, order: &Order) -> Result<Guard, Failure> {
+        let outcome = self.try_guard(caller, order).await;
+        self.record(caller, "call", &order.place, |guard| Some(guard.fence()), outcome)
+    }
+
+    async fn try_guard(&self, caller: &Caller, order: &Order) -> Result<Guard, Failure> {
+        let room = self.enter(caller, Verb::Acquire, &order.place).await?;
+        let request = self.request(&room, caller, order)?;
+        let mut closing = self.closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => {
+                Err(Failure::new(Code::ShuttingDown, "the server is going down"))
+            }
+            guard = request.acquire() => Ok(guard?),
+        }
+    }
+
+    /// The lease on a key, with its owner: for those who may see it, and no one else.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn lease(&self, caller: &Caller, place: &Place) -> Result<Option<Lease>, Failure> {
+        let outcome = self.try_lease(caller, place).await;
+        let fence = |lease: &Option<Lease>| lease.as_ref().map(|lease| lease.fence);
+        self.record(caller, "get", place, fence, outcome)
+    }
+
+    async fn try_lease(&self, caller: &Caller, place: &Place) -> Result<Option<Lease>, Failure> {
+        let room = self.enter(caller, Verb::Read, place).await?;
+        Ok(room.locks.inspect(&room.place.key).await?)
+    }
+}
