@@ -185,15 +185,9 @@ impl EtcdStore {
 
     async fn grant(&self, asked: i64) -> Result<EtcdLease> {
         let sent = self.clock.now();
-        let answer = match self.client.call(LeaseGrantRequest { ttl: asked }).await {
-            Ok(answer) => answer,
-            // An etcd lease without a key holds nothing: whether there is one does not matter.
-            Err(failure) if failure.error.retry() == Retry::Unknown => {
-                let text = "etcd did not answer to the wish for a lease";
-                return Err(Error::unavailable(text).caused_by(failure.error));
-            }
-            Err(failure) => return Err(failure.error),
-        };
+        let answer = self.client.call(LeaseGrantRequest { ttl: asked }).await;
+        // An etcd lease without a key holds nothing: whether there is one does not matter.
+        let answer = answer.map_err(|failure| failure.error.of_no_matter())?;
         let granted = whole(answer.ttl);
         Ok(EtcdLease { id: answer.id, asked, granted, until: sent + granted, is_ours: true })
     }
