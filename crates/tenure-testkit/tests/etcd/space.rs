@@ -29,9 +29,7 @@ async fn a_grant_that_met_a_full_database_is_not_said_to_have_failed() {
         let full = Arc::new(AtomicBool::new(false));
         for _ in 0..FILLERS {
             let (at, full) = (server.address(), Arc::clone(&full));
-            std::thread::spawn(move || {
-                while !full.load(Ordering::SeqCst) && fill(at).is_ok() {}
-            });
+            std::thread::spawn(move || while !full.load(Ordering::SeqCst) && fill(at).is_ok() {});
         }
         let refused = refusals(&store).await;
         full.store(true, Ordering::SeqCst);
