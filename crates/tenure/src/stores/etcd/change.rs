@@ -134,7 +134,8 @@ impl EtcdStore {
                 return Ok(Step::Other(self.read(key).await?));
             }
             if whole(alive.ttl) < standing.record.ttl {
-                let text = "the etcd lease of this key is shorter than its ttl: move it away";
+                let text =
+                    "the etcd lease of this key is shorter than its ttl: force-release the key";
                 return Err(Error::new(ErrorKind::Damaged, text));
             }
             if !counts(&Ok(alive), term) {
@@ -164,6 +165,23 @@ impl EtcdStore {
         }
         self.spare(old.lease);
         Ok(Step::Done(old))
+    }
+
+    /// Deletes what stands under a key and is no lock. Fences are revisions: none goes back by that.
+    pub(super) async fn delete_damaged(&self, key: &Key) -> Result<()> {
+        let changed = || Error::unavailable("others changed the entry in between");
+        let pair = self.look(key, false).await?.0.ok_or_else(changed)?;
+        match self.standing(key, &pair) {
+            Err(error) if error.kind() == ErrorKind::Damaged => {}
+            _ => return Err(changed()),
+        }
+        let op = Op::Delete(DeleteRangeRequest { key: self.name(key.as_str()) });
+        let answer = self.client.call(self.txn(key, Target::Mod(pair.mod_revision), op)).await?;
+        if !answer.succeeded {
+            return Err(changed());
+        }
+        tracing::warn!(key = key.as_str(), "an entry that could not be read was deleted");
+        Ok(())
     }
 
     /// One change on condition, or else a look at what stands.

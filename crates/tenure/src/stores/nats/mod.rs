@@ -87,6 +87,7 @@ mod bucket;
 mod error;
 mod link;
 mod login;
+mod making;
 mod marks;
 mod options;
 mod register;
