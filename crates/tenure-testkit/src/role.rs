@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure::{Backoff, Guard, Locks, Retry};
+use tenure::{Guard, Locks, Retry};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
@@ -29,7 +29,6 @@ use crate::wait::{bounded, sleep};
 const VARIABLE: &str = "TENURE_TESTKIT_ROLE";
 const CARELESS: &str = "TENURE_TESTKIT_CARELESS";
 const OPENINGS: usize = 5;
-const LOOK: Duration = Duration::from_millis(200);
 const LINE_MAX: Duration = Duration::from_secs(20);
 
 /// What a helper process does.
@@ -182,8 +181,8 @@ fn say(line: &str) {
     }
 }
 
-/// Locks that look often, which counts where no one rings. The process may have been started over
-/// a network that fails on command: what says "try again" is tried again.
+/// Locks with the usual settings. The process may have been started over a network that fails on
+/// command: what says "try again" is tried again.
 async fn open(url: &str) -> Result<Locks> {
     for _ in 1..OPENINGS {
         match open_once(url).await {
@@ -196,14 +195,12 @@ async fn open(url: &str) -> Result<Locks> {
 
 /// See [`Process::start_careless`].
 async fn open_once(url: &str) -> tenure::Result<Locks> {
-    let looks = Backoff { base: LOOK, cap: LOOK, jitter: 0.5 };
-    let builder = Locks::builder().poll(looks);
     if std::env::var_os(CARELESS).is_none() {
-        return builder.open(url).await;
+        return Locks::open(url).await;
     }
     let store = tenure::stores::open(url, Arc::new(SystemClock)).await?;
     let careless = Mutant::new(store, StoreBug::IgnoresCondition);
-    builder.open_on(Arc::new(careless)).await
+    Locks::builder().open_on(Arc::new(careless)).await
 }
 
 async fn hold(url: &str, key: &str, ttl: Duration) -> Result<()> {

@@ -12,6 +12,10 @@ mod expiry;
 mod failures;
 #[path = "nats/login.rs"]
 mod login;
+#[path = "nats/making.rs"]
+mod making;
+#[path = "nats/marks.rs"]
+mod marks;
 #[path = "nats/raw.rs"]
 mod raw;
 #[path = "nats/traces.rs"]

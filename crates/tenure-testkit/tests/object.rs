@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use probing::{
     a_server_that_ignores_conditions_is_refused,
+    a_server_that_is_too_busy_to_refuse_is_asked_again,
     a_server_that_lets_nobody_race_is_not_said_to_have_been_raced,
     a_server_that_lets_two_through_at_once_is_refused,
 };
@@ -24,6 +25,7 @@ use standin::{Fate, Standin};
 use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
+use tenure::store::Class;
 use tenure::{Error, ErrorKind, Fence, Holder, Key, Lease, Locks, Owner, Store};
 use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, Program, Server, fresh_room, kinds, place};
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         a_server_that_ignores_conditions_is_refused,
         a_server_that_lets_two_through_at_once_is_refused,
         a_server_that_lets_nobody_race_is_not_said_to_have_been_raced,
+        a_server_that_is_too_busy_to_refuse_is_asked_again,
         what_is_wrong_is_told_at_the_start,
         tls_is_told_from_none_and_a_private_ca_is_trusted,
         clocks_an_hour_off_change_nothing,
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         a_warm_cycle_is_two_writes_and_no_read,
         writes_keep_their_distance,
         google_is_asked_by_generation,
+        what_cannot_be_read_is_replaced_by_force_and_no_fence_goes_back,
         no_secret_shows,
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -384,8 +388,33 @@ async fn google_is_asked_by_generation() -> Result<()> {
     let racy = Standin::with_gap(Duration::from_millis(2)).await?;
     let error = refusal(&racy.gs(quick)).await?;
     ensure!(error.to_string().contains("not atomically"), "{error}");
-    let paced = open(&server.gs("")).await?;
-    ensure!(paced.info().capabilities.ttl_min == Duration::from_secs(3));
+    let paced = open(&server.gs("")).await?.info().clone();
+    ensure!(paced.capabilities.ttl_min == Duration::from_secs(3));
+    ensure!(paced.class == Class::Fenced, "another's endpoint is raced, too: {:?}", paced.findings);
+    let unraced = open(&server.gs("&write_interval_ms=0&probe=quick")).await?.info().clone();
+    ensure!(unraced.class == Class::Efficiency, "{:?}", unraced.findings);
+    Ok(())
+}
+
+async fn what_cannot_be_read_is_replaced_by_force_and_no_fence_goes_back() -> Result<()> {
+    let url = room("object/folder").await?;
+    let locks = Locks::open(&url).await?;
+    let mut last = Fence::new(0);
+    for _ in 0..3 {
+        let guard = locks.lock("k").acquire().await?;
+        last = guard.fence();
+        guard.release().await?;
+    }
+    let folder = Path::new(url.strip_prefix("folder:").context("no folder")?);
+    let mut files = std::fs::read_dir(folder)?.flatten().map(|file| file.path());
+    let file = files.find(|file| file.to_string_lossy().ends_with("-2Fk")).context("no file")?;
+    std::fs::write(&file, "written by an editor")?;
+    let error = locks.lock("k").try_acquire().await.err().context("granted")?;
+    ensure!(error.kind() == ErrorKind::Damaged, "{}", Chain(&error));
+    ensure!(error.to_string().contains("force-release"), "{error}");
+    ensure!(locks.force_release("k", "it was edited").await?.is_none());
+    let guard = locks.lock("k").try_acquire().await?.context("not free")?;
+    ensure!(guard.fence() > last, "{} after {last}", guard.fence());
     Ok(())
 }
 

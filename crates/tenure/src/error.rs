@@ -177,6 +177,15 @@ impl Error {
         self
     }
 
+    /// This error of a call of which it does not matter whether it was carried out.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn of_no_matter(mut self) -> Self {
+        if self.0.kind == ErrorKind::Unknown {
+            self.0.kind = ErrorKind::Unavailable;
+        }
+        self
+    }
+
     pub(crate) fn overran(mut self, overrun: Overrun) -> Self {
         self.0.overrun = Some(overrun);
         self

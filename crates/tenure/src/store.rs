@@ -126,7 +126,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Ends a live lease of that owner.
     async fn release(&self, grant: &Grant) -> Result<Released>;
 
-    /// Ends whichever lease stands on the key; says which it was.
+    /// Ends whichever lease stands on the key; says which it was. An entry that a store cannot read
+    /// and says to force-release is replaced, and no fence goes back by that.
     async fn force_release(&self, key: &Key) -> Result<Option<Status>>;
 
     /// The live lease on the key, with its owner: callers above keep that to themselves. An owner

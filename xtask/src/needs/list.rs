@@ -36,6 +36,18 @@ pub(super) const NEEDS: &[Need] = &[
         package: Package::Debian("faketime"),
     },
     Need {
+        name: "openssl (makes certificates)",
+        probe: "openssl version",
+        says: "OpenSSL",
+        package: Package::Debian("openssl"),
+    },
+    Need {
+        name: "curl (a client of the server, and of the examples in its documents)",
+        probe: "curl --version",
+        says: "curl ",
+        package: Package::Debian("curl"),
+    },
+    Need {
         name: "Redis",
         probe: "redis-server --version",
         says: "Redis server v=",

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 use tenure::clock::SystemClock;
 
 pub(crate) use remote::serve;
@@ -40,10 +41,10 @@ pub trait Service: Debug + Send + Sync {
         None
     }
 
-    /// Whether what it has answered is still there after it was killed. An imitation that keeps
-    /// everything in memory says no, and is not held to what the real one would be.
-    fn outlives_kill(&self) -> bool {
-        true
+    /// The hardest end after which all that it has answered is still there. An imitation that saves
+    /// only when it is asked to end says so, and is not held to what the real one would be.
+    fn hardest_end(&self) -> Signal {
+        Signal::KILL
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::{Kind, Program, Server, Service, free_port, place};
@@ -78,9 +79,9 @@ impl Service for Azurite {
         Some(&self.0)
     }
 
-    /// It is started to keep everything in memory.
-    fn outlives_kill(&self) -> bool {
-        false
+    /// It saves every five seconds, and when it is asked to end.
+    fn hardest_end(&self) -> Signal {
+        Signal::TERM
     }
 
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String {
@@ -159,13 +160,20 @@ fn weed_arguments(port: u16, folder: &Path) -> Result<Vec<OsString>> {
 
 fn ministack() -> Result<Arc<dyn Service>> {
     let packages = place::python()?;
-    let server = Server::start("ministack", |port, _| {
+    let server = Server::start("ministack", |port, folder| {
         let bind = format!("127.0.0.1:{port}");
-        let arguments = ["-m", "hypercorn", "ministack.app:app", "--bind", &bind];
+        // Without workers it is one process, which ends when it is killed.
+        let arguments = ["-m", "hypercorn", "ministack.app:app", "--bind", &bind, "--workers", "0"];
         Ok(Program {
             path: "python3".into(),
             arguments: arguments.map(Into::into).to_vec(),
-            environment: vec![("PYTHONPATH".into(), packages.into())],
+            environment: vec![
+                ("PYTHONPATH".into(), packages.into()),
+                ("S3_PERSIST".into(), "1".into()),
+                ("S3_DATA_DIR".into(), folder.join("s3").into()),
+                // On a fixed port.
+                ("IOT_MTLS_ENABLED".into(), "0".into()),
+            ],
             user: None,
             last_signal: "KILL",
             is_ready: Box::new(move || answers(port, "/", "")),
@@ -177,7 +185,7 @@ fn ministack() -> Result<Arc<dyn Service>> {
 
 fn azurite() -> Result<Arc<dyn Service>> {
     let script = place::node()?.join("node_modules/azurite/dist/src/blob/main.js");
-    let server = Server::start("azurite", |port, _| {
+    let server = Server::start("azurite", |port, folder| {
         let port_text = port.to_string();
         let arguments = [
             script.as_os_str(),
@@ -185,7 +193,8 @@ fn azurite() -> Result<Arc<dyn Service>> {
             "127.0.0.1".as_ref(),
             "--blobPort".as_ref(),
             port_text.as_ref(),
-            "--inMemoryPersistence".as_ref(),
+            "--location".as_ref(),
+            folder.as_os_str(),
             "--disableTelemetry".as_ref(),
             "--skipApiVersionCheck".as_ref(),
             "--silent".as_ref(),

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock};
@@ -107,6 +107,10 @@ impl Server {
 
     /// Starts it and waits until it answers; says how it ended if it did.
     fn start_once(&self) -> Result<Option<String>> {
+        // What a dead predecessor has left running would answer in its place.
+        if TcpStream::connect(self.address()).is_ok() {
+            return Ok(Some("was not started: something else answers on its port".to_owned()));
+        }
         let child = spawn(self.command()?);
         let child = child.with_context(|| format!("{} cannot be started", self.name))?;
         *self.child() = Some(child);
@@ -164,6 +168,21 @@ impl Server {
             child.kill()?;
             child.wait()?;
         }
+        Ok(())
+    }
+
+    /// Sends it a signal that ends it, and waits until it has ended.
+    ///
+    /// # Errors
+    /// When it does not run, or not end.
+    pub fn end(&self, signal: Signal) -> Result<()> {
+        self.signal(signal)?;
+        let deadline = SystemClock.now() + AFTERMATH_MAX;
+        while self.child().as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+            ensure!(SystemClock.now() < deadline, "{} does not end", self.name);
+            nap(Duration::from_millis(10));
+        }
+        *self.child() = None;
         Ok(())
     }
 
@@ -278,4 +297,30 @@ fn tail(text: &str) -> &str {
     let start = text.len().saturating_sub(2000);
     let start = (start..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     &text[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_answers_is_not_taken_for_its_own() {
+        let program = |_, _: &Path| {
+            Ok(Program {
+                path: "sleep".into(),
+                arguments: vec!["1000".into()],
+                environment: Vec::new(),
+                user: None,
+                last_signal: "KILL",
+                is_ready: Box::new(|| true),
+            })
+        };
+        let server = Server::start("sleep", program).unwrap();
+        server.end(Signal::TERM).unwrap();
+        let other = TcpListener::bind(server.address()).unwrap();
+        let refused = server.start_once().unwrap().unwrap();
+        assert!(refused.contains("something else answers"), "{refused}");
+        drop(other);
+        server.start_again().unwrap();
+    }
 }

@@ -105,12 +105,28 @@ async fn what_is_not_a_lock_is_never_free() {
     let guard = locks.lock("k").acquire().await.unwrap();
     let query = ListQuery { prefix: String::new(), after: None, limit: 1 };
     let key = store.list(&query).await.unwrap().items[0].key.clone();
+    let fence = guard.fence();
     guard.release().await.unwrap();
     etcdctl(&server, &["put", &format!("tenure/{key}"), "by hand"]).unwrap();
     let error = locks.lock("k").try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
     assert_eq!(locks.status("k").await.unwrap_err().kind(), ErrorKind::Damaged);
     assert!(store.list(&query).await.unwrap().items.is_empty());
+    etcdctl(&server, &["put", "tenure/t1/default/a", r#"{"v":2,"nonce":"of a later version"}"#])
+        .unwrap();
+    assert_eq!(
+        locks.force_release("a", "it is new").await.unwrap_err().kind(),
+        ErrorKind::Unsupported
+    );
+    assert!(
+        store.list(&query).await.unwrap().items.is_empty(),
+        "one that cannot be read hides all"
+    );
+    assert_eq!(locks.force_release("k", "it is no lock").await.unwrap(), None);
+    let freed = locks.lock("k").try_acquire().await.unwrap().expect("not free");
+    assert!(freed.fence() > fence);
+    assert_eq!(store.list(&ListQuery { limit: 9, ..query }).await.unwrap().items.len(), 1);
+    freed.release().await.unwrap();
     // The spare lease of the refused claim is still one lease.
     locks.lock("other").acquire().await.unwrap().release().await.unwrap();
     assert_eq!(calls(&server, "LeaseGrant").unwrap(), 1);

@@ -6,4 +6,5 @@ mod access;
 mod cluster;
 mod failures;
 mod leases;
+mod space;
 mod stage;

@@ -95,7 +95,8 @@ async fn on_an_old_server_observers_time_leases_and_it_says_so() {
         assert_eq!(header(&headers(&stream, &format!("once-{n}")).await, "Nats-TTL"), None);
         give_back(&*store, &lease).await;
     }
-    until("the marks to go", SOON, || async { Ok(messages(&server).await == 0) }).await.unwrap();
+    let only_the_last = || async { Ok(messages(&server).await == 1) };
+    until("the marks to go", SOON, only_the_last).await.unwrap();
     let (first, second) = (take(&*store, "k", TTL).await, open(&url(&server)).await.unwrap());
     give_back(&*store, &first).await;
     assert!(take(&*second, "k", TTL).await.fence > first.fence, "the fence went back");
@@ -110,4 +111,7 @@ async fn a_server_that_syncs_is_of_the_first_class() {
     let info = open(&silent).await.unwrap().info().clone();
     assert_eq!(info.class, Class::Efficiency);
     assert!(info.findings.iter().any(|f| f.topic == "sync_interval" && f.remedy.is_some()));
+    let old = old();
+    let info = open(&format!("{}&sync=always", url(&old))).await.unwrap().info().clone();
+    assert_eq!(info.class, Class::Efficiency, "it knows no such setting: {:?}", info.findings);
 }

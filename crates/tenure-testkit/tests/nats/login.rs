@@ -7,29 +7,10 @@ use tenure::{ErrorKind, Locks};
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
 use tenure_testkit::wait::bounded;
 
-use crate::raw::{AT_ONCE, BUCKET, SOON, ms, never_looks, open, refusal, take, url};
-
-const DOCS: &str = include_str!("../../../tenure/src/stores/nats/mod.rs");
-
-/// The block of permissions in the documentation, for the test's bucket.
-fn documented_permissions() -> String {
-    let lines = DOCS.lines().map(|line| line.trim_start_matches("//!").trim());
-    let lines =
-        lines.skip_while(|line| *line != "permissions: {").take_while(|line| *line != "```");
-    let block = lines.collect::<Vec<_>>().join("\n");
-    assert!(block.contains("$KV.tenure.>"), "no permissions in the documentation");
-    block.replace("KV_tenure", &format!("KV_{BUCKET}")).replace("$KV.tenure", "$KV.room_1")
-}
-
-fn with_user(release: Release, permissions: &str) -> Nats {
-    let user = format!("{{ user: ann, password: \"p:@ss\"\n{permissions} }}");
-    let recipe = Recipe::new(release).with(&format!("authorization {{ users: [ {user} ] }}"));
-    Nats::start(&recipe).unwrap()
-}
-
-fn as_ann(server: &Nats) -> String {
-    url(server).replace("nats://", "nats://ann:p%3A%40ss@")
-}
+use crate::raw::{
+    AT_ONCE, SOON, as_ann, documented_permissions, ms, never_looks, open, refusal, take, url,
+    with_user,
+};
 
 async fn full_cycle(url: &str) {
     let locks = never_looks().open(url).await.unwrap();

@@ -103,3 +103,25 @@ pub(crate) async fn give_back(store: &dyn Store, lease: &Lease) {
     let released = store.release(&grant(lease)).await.unwrap();
     assert!(matches!(released, Released::Released(_)), "{released:?}");
 }
+
+const DOCS: &str = include_str!("../../../tenure/src/stores/nats/mod.rs");
+
+/// The block of permissions in the documentation, for the test's bucket.
+pub(crate) fn documented_permissions() -> String {
+    let lines = DOCS.lines().map(|line| line.trim_start_matches("//!").trim());
+    let lines =
+        lines.skip_while(|line| *line != "permissions: {").take_while(|line| *line != "```");
+    let block = lines.collect::<Vec<_>>().join("\n");
+    assert!(block.contains("$KV.tenure.>"), "no permissions in the documentation");
+    block.replace("KV_tenure", &format!("KV_{BUCKET}")).replace("$KV.tenure", "$KV.room_1")
+}
+
+pub(crate) fn with_user(release: Release, permissions: &str) -> Nats {
+    let user = format!("{{ user: ann, password: \"p:@ss\"\n{permissions} }}");
+    let recipe = Recipe::new(release).with(&format!("authorization {{ users: [ {user} ] }}"));
+    Nats::start(&recipe).unwrap()
+}
+
+pub(crate) fn as_ann(server: &Nats) -> String {
+    url(server).replace("nats://", "nats://ann:p%3A%40ss@")
+}

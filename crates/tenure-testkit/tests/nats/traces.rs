@@ -103,6 +103,11 @@ async fn what_another_wrote_is_never_free_until_it_is_gone() {
     bucket.delete("k").await.unwrap();
     let granted = store.try_acquire(&claim("k", ms(5000))).await.unwrap();
     assert!(matches!(granted, Attempt::Granted(_)));
+    bucket.put("other", "not a lock either".into()).await.unwrap();
+    let other = claim("other", ms(5000));
+    assert!(store.try_acquire(&other).await.is_err());
+    assert_eq!(store.force_release(&other.key).await.unwrap(), None);
+    assert!(matches!(store.try_acquire(&other).await.unwrap(), Attempt::Granted(_)));
 }
 
 #[tokio::test]

@@ -22,6 +22,8 @@ pub(crate) enum Fate {
     Unanswered,
     /// It is made, and answered with this status all the same.
     MadeAnd(u16, &'static str),
+    /// It is made, whatever its condition.
+    Forced,
 }
 
 /// One request that was answered or should have been.
@@ -62,7 +64,8 @@ impl Standin {
         Self::with_gap(Duration::ZERO).await
     }
 
-    /// A server that checks the condition, waits, and then writes.
+    /// A server that checks the condition, waits, and then writes: as s3s-fs does, and others that
+    /// keep objects as plain files.
     pub(crate) async fn with_gap(gap: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -107,7 +110,7 @@ impl Standin {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Request {
     method: String,
     path: String,
@@ -134,6 +137,10 @@ impl State {
                 Some(Fate::MadeAnd(status, word)) => {
                     self.answer(&request).await;
                     error(status, word)
+                }
+                Some(Fate::Forced) => {
+                    let unconditional = Request { headers: HashMap::new(), ..request.clone() };
+                    self.answer(&unconditional).await
                 }
                 Some(Fate::Made | Fate::Unanswered) | None => self.answer(&request).await,
             };

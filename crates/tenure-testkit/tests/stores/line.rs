@@ -80,7 +80,7 @@ impl Wire {
     fn requests(&self) -> Result<u64> {
         match self.service.server() {
             Some(server) if self.is_etcd => {
-                etcd::UNARY.iter().map(|method| etcd::calls(server, method)).sum()
+                etcd::ANSWERED.iter().map(|method| etcd::calls(server, method)).sum()
             }
             _ => Ok(self.proxy.requested()),
         }

@@ -85,7 +85,7 @@ const IDEAS: &[Idea] = &[
 /// What was seen, in a few words.
 enum Outcome {
     Passed(String),
-    /// There is nothing to kill or to cut off, or nothing that would be left.
+    /// There is nothing to kill or to cut off.
     DoesNotApply(&'static str),
 }
 

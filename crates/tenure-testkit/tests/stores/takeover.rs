@@ -21,6 +21,7 @@ pub(crate) const IDEA: Idea = Idea {
 const TTL: Duration = Duration::from_secs(2);
 /// How far over the ttl the takeover may be.
 const SLACK: Duration = Duration::from_secs(1);
+const JUST_AFTER: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 3;
 
 async fn show(kind: Kind, contender: fn(&Role) -> Result<Process>) -> Result<Outcome> {
@@ -31,8 +32,9 @@ async fn show(kind: Kind, contender: fn(&Role) -> Result<Process>) -> Result<Out
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUNDS {
         let mut next = contender(&role)?;
-        // Through a few renewals, so that it is the keeping alive that keeps the other out.
-        sleep(TTL * 3 / 2).await;
+        // Through a few renewals, so that it is the keeping alive that keeps the other out; and just
+        // after one, of which the other may not know yet.
+        sleep(TTL * 5 / 3 + JUST_AFTER).await;
         holder.kill()?;
         let killed = SystemClock.now();
         let took = granted_after(&mut next, killed, &mut last).await?;

@@ -68,7 +68,8 @@ impl Cell {
 
     /// Reads a body. One that is not ours is `Damaged`, and never means "free".
     pub(crate) fn decode(body: &[u8]) -> Result<Self> {
-        let foreign = "what stands under this key was not written by tenure: move it away";
+        let foreign = "what stands under this key was not written by tenure: force-release the key \
+                       to replace it";
         let cell: Self = serde_json::from_slice(body)
             .map_err(|error| Error::new(ErrorKind::Damaged, foreign).caused_by(error))?;
         if cell.v != FORMAT {
@@ -99,9 +100,8 @@ impl Cell {
         let Some(held) = &self.lease else { return Ok(None) };
         let ttl = Duration::from_millis(held.ttl_ms);
         // Nothing that this library wrote breaks its own rules.
-        let broken = |error| {
-            Error::new(ErrorKind::Damaged, "the entry under this key is broken").caused_by(error)
-        };
+        let text = "the entry under this key is broken: force-release the key to replace it";
+        let broken = |error| Error::new(ErrorKind::Damaged, text).caused_by(error);
         Ok(Some(Record {
             owner: Owner::parse(&held.owner).map_err(broken)?,
             holder: Holder::new(&held.holder).map_err(broken)?,

@@ -134,7 +134,8 @@ impl EtcdStore {
                 return Ok(Step::Other(self.read(key).await?));
             }
             if whole(alive.ttl) < standing.record.ttl {
-                let text = "the etcd lease of this key is shorter than its ttl: move it away";
+                let text =
+                    "the etcd lease of this key is shorter than its ttl: force-release the key";
                 return Err(Error::new(ErrorKind::Damaged, text));
             }
             if !counts(&Ok(alive), term) {
@@ -166,6 +167,23 @@ impl EtcdStore {
         Ok(Step::Done(old))
     }
 
+    /// Deletes what stands under a key and is no lock. Fences are revisions: none goes back by that.
+    pub(super) async fn delete_damaged(&self, key: &Key) -> Result<()> {
+        let changed = || Error::unavailable("others changed the entry in between");
+        let pair = self.look(key, false).await?.0.ok_or_else(changed)?;
+        match self.standing(key, &pair) {
+            Err(error) if error.kind() == ErrorKind::Damaged => {}
+            _ => return Err(changed()),
+        }
+        let op = Op::Delete(DeleteRangeRequest { key: self.name(key.as_str()) });
+        let answer = self.client.call(self.txn(key, Target::Mod(pair.mod_revision), op)).await?;
+        if !answer.succeeded {
+            return Err(changed());
+        }
+        tracing::warn!(key = key.as_str(), "an entry that could not be read was deleted");
+        Ok(())
+    }
+
     /// One change on condition, or else a look at what stands.
     pub(super) fn txn(&self, key: &Key, expected: Target, op: Op) -> TxnRequest {
         let name = self.name(key.as_str());
@@ -185,15 +203,9 @@ impl EtcdStore {
 
     async fn grant(&self, asked: i64) -> Result<EtcdLease> {
         let sent = self.clock.now();
-        let answer = match self.client.call(LeaseGrantRequest { ttl: asked }).await {
-            Ok(answer) => answer,
-            // An etcd lease without a key holds nothing: whether there is one does not matter.
-            Err(failure) if failure.error.retry() == Retry::Unknown => {
-                let text = "etcd did not answer to the wish for a lease";
-                return Err(Error::unavailable(text).caused_by(failure.error));
-            }
-            Err(failure) => return Err(failure.error),
-        };
+        let answer = self.client.call(LeaseGrantRequest { ttl: asked }).await;
+        // An etcd lease without a key holds nothing: whether there is one does not matter.
+        let answer = answer.map_err(|failure| failure.error.of_no_matter())?;
         let granted = whole(answer.ttl);
         Ok(EtcdLease { id: answer.id, asked, granted, until: sent + granted, is_ours: true })
     }

@@ -122,8 +122,11 @@ impl Failure {
                 let text = "the etcd lease has ended";
                 Self::refused(Remedy::OtherLease, ErrorKind::Unavailable, text)
             }
+            // A member that runs out of space while it carries out a change makes the change, and
+            // answers the same as when it refuses one beforehand.
             Code::ResourceExhausted if is("database space exceeded") => {
-                Self::refused(Remedy::None, ErrorKind::Unavailable, NO_SPACE)
+                let error = effect.unanswered(NO_SPACE);
+                Self { remedy: Remedy::None, blame: Blame::Nobody, error }
             }
             Code::ResourceExhausted if is("etcdserver: too many requests") => {
                 let text = "etcd takes no more requests: it is overloaded";
@@ -189,6 +192,9 @@ mod tests {
             let read = (Remedy::OtherMember, ErrorKind::Unavailable);
             assert_eq!(of(code, text, Effect::Read), read, "{text}");
         }
+        let full = |effect| of(Code::ResourceExhausted, "mvcc: database space exceeded", effect);
+        assert_eq!(full(Effect::Write), (Remedy::None, ErrorKind::Unknown));
+        assert_eq!(full(Effect::Read), (Remedy::None, ErrorKind::Unavailable));
         for (code, text, remedy, kind) in [
             (
                 Code::Unavailable,
@@ -200,12 +206,6 @@ mod tests {
                 Code::NotFound,
                 "etcdserver: requested lease not found",
                 Remedy::OtherLease,
-                ErrorKind::Unavailable,
-            ),
-            (
-                Code::ResourceExhausted,
-                "etcdserver: mvcc: database space exceeded",
-                Remedy::None,
                 ErrorKind::Unavailable,
             ),
             (

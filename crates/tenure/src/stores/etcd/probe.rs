@@ -77,14 +77,8 @@ async fn rights(client: &Client, prefix: &str) -> Result<()> {
         success: vec![op(Op::Put(put))],
         failure: vec![op(Op::Range(range)), op(Op::Delete(delete))],
     };
-    match client.call(txn).await {
-        Ok(_) => Ok(()),
-        Err(failure) if failure.error.kind() == ErrorKind::Unknown => {
-            let text = "etcd did not answer to a first transaction";
-            Err(Error::unavailable(text).caused_by(failure.error))
-        }
-        Err(failure) => Err(failure.error),
-    }
+    client.call(txn).await.map_err(|failure| failure.error.of_no_matter())?;
+    Ok(())
 }
 
 /// Major, minor, patch.

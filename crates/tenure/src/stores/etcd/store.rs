@@ -88,7 +88,8 @@ impl EtcdStore {
         let fence = Fence::new(u64::try_from(pair.create_revision).unwrap_or(0));
         let record = Cell::decode(&pair.value)?.record(fence, |ttl| now + ttl)?;
         let record = record.ok_or_else(|| {
-            Error::new(ErrorKind::Damaged, "the entry under this key names no holder")
+            let text = "the entry under this key names no holder: force-release the key";
+            Error::new(ErrorKind::Damaged, text)
         })?;
         let lease = EtcdLease::found(pair.lease);
         Ok(Standing { record, revision: pair.mod_revision, lease })
@@ -211,7 +212,13 @@ impl Store for EtcdStore {
 
     async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
         let verb = |standing: Option<&Record>, now| rule::force_release(standing, key, now);
-        Ok(self.decide(key, self.read(key).await?, true, verb).await?.0)
+        match self.read(key).await {
+            Ok(standing) => Ok(self.decide(key, standing, true, verb).await?.0),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                self.delete_damaged(key).await.map(|()| None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
@@ -250,6 +257,9 @@ impl Store for EtcdStore {
                     Ok(standing) => leases.push((key, standing)),
                     // Something that is not a lock may well stand in the same place.
                     Err(error) if error.kind() == ErrorKind::Damaged => {}
+                    Err(error) if error.kind() == ErrorKind::Unsupported => {
+                        tracing::warn!(key = key.as_str(), %error, "left out of a listing");
+                    }
                     Err(error) => return Err(error),
                 }
             }

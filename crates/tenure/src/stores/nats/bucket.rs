@@ -1,14 +1,16 @@
 //! The bucket: found or made, never changed, and what its configuration is worth.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::error::Silence;
 use super::error::{no_jetstream, refused, silent};
 use super::link::Link;
+use super::making::Made;
 use super::options::{NatsOptions, Storage};
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,17 +30,28 @@ pub(super) struct Bucket {
     pub(super) takes_ttl: bool,
     pub(super) timing: Timing,
     pub(super) is_durable: bool,
+    pub(super) made: Made,
     pub(super) findings: Vec<Finding>,
+}
+
+/// What is told of a bucket.
+#[derive(Deserialize)]
+struct Told {
+    config: Config,
+    created: String,
 }
 
 impl Bucket {
     pub(super) async fn open(link: &Link, options: &NatsOptions) -> Result<Self> {
-        let version = link.server_version();
-        let expires = expires_reliably(&version);
+        let said = link.server_version();
+        let version = Version::parse(&said);
+        let connection = link.connections();
         let stream = format!("KV_{}", options.bucket);
-        let config = match find(link, &stream).await? {
-            Some(config) => config,
-            None if options.create => make(link, &wanted(options, expires)).await?,
+        let told = match find(link, &stream).await? {
+            Some(told) => told,
+            None if options.create => {
+                make(link, &wanted(options, version, link.clock().wall())).await?
+            }
             None => {
                 let name = &options.bucket;
                 return Err(Error::invalid(format!(
@@ -47,15 +60,16 @@ impl Bucket {
                 )));
             }
         };
-        let mut bucket = examine(&config, options, expires)?;
-        bucket.findings.insert(0, Finding::note("version", format!("NATS {version}")));
+        let made = Made { created: told.created, connection };
+        let mut bucket = examine(&told.config, options, version, made)?;
+        bucket.findings.insert(0, Finding::note("version", format!("NATS {said}")));
         Ok(bucket)
     }
 }
 
-async fn find(link: &Link, stream: &str) -> Result<Option<Config>> {
-    match link.api::<Info>(&format!("STREAM.INFO.{stream}"), &json!({})).await {
-        Ok(Ok(info)) => Ok(Some(info.config)),
+async fn find(link: &Link, stream: &str) -> Result<Option<Told>> {
+    match link.api::<Told>(&format!("STREAM.INFO.{stream}"), &json!({})).await {
+        Ok(Ok(told)) => Ok(Some(told)),
         Ok(Err(error)) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
         Ok(Err(error)) => Err(refused(&error)),
         Err(Silence::NoResponders) => Err(no_jetstream()),
@@ -63,9 +77,9 @@ async fn find(link: &Link, stream: &str) -> Result<Option<Config>> {
     }
 }
 
-async fn make(link: &Link, config: &Config) -> Result<Config> {
-    match link.api::<Info>(&format!("STREAM.CREATE.{}", config.name), config).await {
-        Ok(Ok(info)) => Ok(info.config),
+async fn make(link: &Link, config: &Config) -> Result<Told> {
+    match link.api::<Told>(&format!("STREAM.CREATE.{}", config.name), config).await {
+        Ok(Ok(told)) => Ok(told),
         // Another process was faster, and asked for something else.
         Ok(Err(error)) if error.error_code() == ErrorCode::STREAM_NAME_EXIST => {
             find(link, &config.name).await?.ok_or_else(|| refused(&error))
@@ -75,9 +89,12 @@ async fn make(link: &Link, config: &Config) -> Result<Config> {
     }
 }
 
-/// A bucket as other clients of the key-value store make it, too.
-fn wanted(options: &NatsOptions, expires: bool) -> Config {
-    let by_store = expires && options.timing != Some(Timing::Observer);
+/// A bucket as other clients of the key-value store make it, too. But its sequences begin with the
+/// microseconds since 1970, so that one that is made again goes on above what it was before.
+fn wanted(options: &NatsOptions, version: Version, now: SystemTime) -> Config {
+    let by_store = version.expires_reliably() && options.timing != Some(Timing::Observer);
+    let time = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let first_sequence = u64::try_from(time.as_micros()).ok().filter(|_| version >= V2_10);
     Config {
         name: format!("KV_{}", options.bucket),
         subjects: vec![format!("$KV.{}.>", options.bucket)],
@@ -96,26 +113,41 @@ fn wanted(options: &NatsOptions, expires: bool) -> Config {
         allow_rollup: true,
         deny_delete: true,
         allow_direct: true,
+        first_sequence,
         allow_message_ttl: by_store,
         subject_delete_marker_ttl: by_store.then_some(MARKER_TTL),
         ..Config::default()
     }
 }
 
-/// Whether this version ends each message by its own time, and in time: versions before 2.11 take
-/// the order and ignore it, and the first ones after can put it off for ever.
-fn expires_reliably(version: &str) -> bool {
-    let mut numbers = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
-    let mut next = || numbers.next().unwrap_or(0);
-    match (next(), next(), next()) {
-        (2, 11, patch) => patch >= 10,
-        (2, 12, patch) => patch >= 1,
-        (major, minor, _) => (major, minor) > (2, 12),
+/// Major, minor and patch of a server; zeros where it says nothing that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u32, u32, u32);
+
+/// The first that lets a stream begin with any sequence, and knows `sync_interval`.
+const V2_10: Version = Version(2, 10, 0);
+
+impl Version {
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        Self(next(), next(), next())
+    }
+
+    /// Whether it ends each message by its own time, and in time: versions before 2.11 take the
+    /// order and ignore it, and the first ones after can put it off for ever.
+    fn expires_reliably(self) -> bool {
+        match self {
+            Self(2, 11, patch) => patch >= 10,
+            Self(2, 12, patch) => patch >= 1,
+            Self(major, minor, _) => (major, minor) > (2, 12),
+        }
     }
 }
 
-fn examine(config: &Config, options: &NatsOptions, expires: bool) -> Result<Bucket> {
+fn examine(config: &Config, options: &NatsOptions, version: Version, made: Made) -> Result<Bucket> {
     let name = options.bucket.clone();
+    let expires = version.expires_reliably();
     fits(config, &name)?;
     as_asked(config, options)?;
     let takes_ttl = config.allow_message_ttl;
@@ -133,8 +165,9 @@ fn examine(config: &Config, options: &NatsOptions, expires: bool) -> Result<Buck
     let is_durable = config.storage == StorageType::File;
     let mut findings = Vec::new();
     findings.extend(told_of_timing(config, timing, expires));
-    findings.extend(told_of_storage(config, options));
-    Ok(Bucket { stream: config.name.clone(), name, takes_ttl, timing, is_durable, findings })
+    findings.extend(told_of_storage(config, options, version));
+    let stream = config.name.clone();
+    Ok(Bucket { stream, name, takes_ttl, timing, is_durable, made, findings })
 }
 
 /// What no bucket of locks may be like.
@@ -217,11 +250,15 @@ fn told_of_timing(config: &Config, timing: Timing, expires: bool) -> Vec<Finding
     }
 }
 
-fn told_of_storage(config: &Config, options: &NatsOptions) -> Vec<Finding> {
+fn told_of_storage(config: &Config, options: &NatsOptions, version: Version) -> Vec<Finding> {
     let mut findings = Vec::new();
     if config.storage == StorageType::Memory {
         let text = "the bucket is in memory: a restart of its servers loses locks and fences";
         findings.push(Finding::lowering("storage", text).remedy("use a bucket with storage=file"));
+    } else if options.syncs_always && version < V2_10 {
+        let text = "sync=always, but this server knows no sync_interval: it acknowledges before it \
+                    syncs, and a power cut can lose grants and fences";
+        findings.push(Finding::lowering("sync_interval", text).remedy("run NATS 2.10 or later"));
     } else if options.syncs_always {
         let text = "sync=always: that the servers sync every write is taken on trust";
         findings.push(Finding::note("sync_interval", text));
@@ -252,8 +289,20 @@ mod tests {
         NatsOptions::new(&format!("nats://t@h?bucket=b&{query}")).unwrap()
     }
 
+    const NEW: Version = Version(2, 15, 1);
+    const OLD: Version = Version(2, 9, 10);
+
+    fn examined(config: &Config, options: &NatsOptions, version: Version) -> Result<Bucket> {
+        let made = Made { created: "today".into(), connection: 1 };
+        examine(config, options, version, made)
+    }
+
+    fn wanted(options: &NatsOptions, version: Version) -> Config {
+        super::wanted(options, version, SystemTime::UNIX_EPOCH + Duration::from_secs(7))
+    }
+
     fn refusal(config: &Config, query: &str) -> String {
-        let error = examine(config, &options(query), true).unwrap_err();
+        let error = examined(config, &options(query), NEW).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch);
         error.to_string()
     }
@@ -261,10 +310,10 @@ mod tests {
     #[test]
     fn only_versions_that_expire_in_time_are_trusted_with_it() {
         for old in ["2.9.10", "2.10.29", "2.11.0", "2.11.9", "2.12.0", "2.12.0-RC.1", "", "1.9"] {
-            assert!(!expires_reliably(old), "{old}");
+            assert!(!Version::parse(old).expires_reliably(), "{old}");
         }
         for new in ["2.11.10", "2.11.11", "2.12.1", "2.13.0", "2.15.1", "3.0.0", "2.15.0-dev"] {
-            assert!(expires_reliably(new), "{new}");
+            assert!(Version::parse(new).expires_reliably(), "{new}");
         }
     }
 
@@ -272,19 +321,21 @@ mod tests {
     fn a_bucket_that_tenure_makes_fits() {
         for query in ["", "timing=store", "timing=observer", "replicas=3&storage=memory"] {
             let options = options(query);
-            let bucket = examine(&wanted(&options, true), &options, true).unwrap();
+            let bucket = examined(&wanted(&options, NEW), &options, NEW).unwrap();
             let asked = options.timing.unwrap_or(Timing::Store);
             assert_eq!((bucket.timing, bucket.takes_ttl), (asked, asked == Timing::Store));
         }
         let old = options("");
-        let bucket = examine(&wanted(&old, false), &old, false).unwrap();
+        let bucket = examined(&wanted(&old, OLD), &old, OLD).unwrap();
         assert_eq!(bucket.timing, Timing::Observer);
-        assert!(examine(&wanted(&old, false), &options("timing=store"), false).is_err());
+        assert!(examined(&wanted(&old, OLD), &options("timing=store"), OLD).is_err());
+        let first = [NEW, OLD].map(|version| wanted(&old, version).first_sequence);
+        assert_eq!(first, [Some(7_000_000), None]);
     }
 
     #[test]
     fn what_would_break_locks_is_refused_with_both_values() {
-        let fine = wanted(&options(""), true);
+        let fine = wanted(&options(""), NEW);
         let ttl = Config { max_age: Duration::from_secs(30), ..fine.clone() };
         assert!(refusal(&ttl, "").contains("30s") && refusal(&ttl, "").contains("none"));
         let history = Config { max_messages_per_subject: 5, ..fine.clone() };
@@ -309,14 +360,17 @@ mod tests {
 
     #[test]
     fn the_class_follows_from_what_is_known_of_the_disk() {
-        let lowered = |query: &str, change: fn(&mut Config)| {
+        let lowered_on = |version, query: &str, change: fn(&mut Config)| {
             let options = options(query);
-            let mut config = wanted(&options, true);
+            let mut config = wanted(&options, version);
             change(&mut config);
-            let bucket = examine(&config, &options, true).unwrap();
+            let bucket = examined(&config, &options, version).unwrap();
             let lowering = |finding: &Finding| finding.severity == Severity::Lowering;
             bucket.findings.into_iter().find(lowering).map(|finding| finding.topic.to_string())
         };
+        let lowered = |query: &str, change| lowered_on(NEW, query, change);
+        assert_eq!(lowered_on(OLD, "sync=always", |_| {}), Some("sync_interval".into()));
+        assert_eq!(lowered_on(V2_10, "sync=always", |_| {}), None);
         assert_eq!(lowered("", |_| {}), Some("sync_interval".into()));
         assert_eq!(lowered("sync=always", |_| {}), None);
         assert_eq!(lowered("sync=always&storage=memory", |_| {}), Some("storage".into()));

@@ -1,6 +1,7 @@
 //! The connection: requests that end when it breaks, and what the server says unasked.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -93,6 +94,11 @@ impl Link {
 
     pub(super) fn server_version(&self) -> String {
         self.client.server_info().version
+    }
+
+    /// How often it was connected, which tells one connection from the next.
+    pub(super) fn connections(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::SeqCst)
     }
 
     /// Where the JetStream API is: of use also in front of the subject of a stream that lives in

@@ -4,15 +4,31 @@
 //! A grant, a renewal and a release are one message each, published with the sequence that it is
 //! to replace; the stream refuses it if that is not the key's last one. The fence is the sequence
 //! of the grant's message. Sequences are numbered through the whole bucket and never go back, so
-//! nothing has to stay behind when a key is released. They begin anew when the bucket is deleted
-//! and made again: a resource that remembers fences must forget them then.
+//! nothing has to stay behind when a key is released.
 //!
 //! The class is [`Fenced`](crate::store::Class::Fenced) when the bucket is on disk and the servers
 //! sync each write before they acknowledge it. They do not by default, and no client can see it:
-//! set `jetstream { sync_interval: always }` on the servers and say so with `sync=always`.
-//! Otherwise, and for a bucket in memory or one that may evict, the class is
+//! set `jetstream { sync_interval: always }` on the servers, which are 2.10 or later, and say so
+//! with `sync=always`. Otherwise, and for a bucket in memory or one that may evict, the class is
 //! [`Efficiency`](crate::store::Class::Efficiency): a power cut may lose grants and fences that
-//! were acknowledged. The crash of a server process alone loses nothing that is on disk.
+//! were acknowledged.
+//!
+//! The crash of a server process alone loses no grant and no fence that is on disk. But NATS may
+//! bring back a message that was written over, when the one that was written over it is gone: where
+//! observers time leases, a key that was released may then be held once more, by nobody, for one
+//! ttl.
+//!
+//! # A bucket that is made again
+//! It may be deleted, or be lost with the memory of its servers. When a server of 2.10 or later lets
+//! tenure make it again, its sequences begin above all that came before: with the microseconds since
+//! 1970. With older servers, or when another makes it, they begin with one, and fences with them: a
+//! resource that remembers fences must forget them then. Either way, whoever held a lock in the old
+//! bucket is told that it is lost, because each store compares the time at which the bucket was made
+//! when it has been disconnected. That does not show
+//! - a bucket that is deleted and made again, by another than tenure or on an old server, while a
+//!   process uses it and stays connected: end the processes first;
+//! - a bucket in memory with one replica on a server of a cluster: when that server restarts, the
+//!   cluster makes the bucket again by itself, and says that it is the old one.
 //!
 //! # Whose clock
 //! From NATS 2.11.10 and 2.12.1 on, on a bucket with `allow_msg_ttl` (tenure makes it so), each
@@ -59,7 +75,7 @@
 //!     "$JS.API.STREAM.INFO.KV_tenure"
 //!     "$JS.API.STREAM.CREATE.KV_tenure"       # not with create=false
 //!     "$JS.API.STREAM.MSG.GET.KV_tenure"
-//!     "$JS.API.STREAM.PURGE.KV_tenure"        # only where observers time leases
+//!     "$JS.API.STREAM.PURGE.KV_tenure"        # where observers time leases; without it, marks stay
 //!     "$JS.API.CONSUMER.CREATE.KV_tenure.>"   # to be woken; without it, waiters poll
 //!     "$JS.API.CONSUMER.DELETE.KV_tenure.*"
 //!   ] }
@@ -74,8 +90,9 @@
 //! The key `t1/default/order:42` is the key `t1/default/order=3A42` of the bucket, and the subject
 //! `$KV.tenure.t1/default/order=3A42`: what a bucket allows stays as it is, every other byte is `=`
 //! and two hexadecimal digits. Its value is JSON that a person can read. A release leaves a purge
-//! mark, which ends after 10 s: by the server, or, where observers time leases, by the process that
-//! made it, if it runs for so long.
+//! mark. The server ends it after 10 s, or after the ttl of the lease if that is longer. Where
+//! observers time leases, the process that made it does so after 10 s, or one that opens the bucket
+//! later; the last message of the bucket stays.
 //!
 //! # Waiting
 //! For each key that someone waits for, the process has one ephemeral consumer, which wakes it as
@@ -87,6 +104,7 @@ mod bucket;
 mod error;
 mod link;
 mod login;
+mod making;
 mod marks;
 mod options;
 mod register;

@@ -18,7 +18,8 @@ use super::bells::Bells;
 use super::bucket::{Bucket, MARKER_TTL};
 use super::error::{is_conflict, refused, silent};
 use super::link::{Link, answer};
-use super::marks::Marks;
+use super::making::Makings;
+use super::marks::{Marks, Written};
 use super::subject;
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,6 +52,7 @@ pub(super) struct NatsRegister {
     /// What they begin with for whoever publishes to them.
     targets: String,
     bells: Bells,
+    makings: Arc<Makings>,
     marks: Marks,
 }
 
@@ -90,8 +92,13 @@ impl NatsRegister {
             domain => format!("{domain}.{subjects}"),
         };
         let bells = Bells::new(Arc::clone(&link), &bucket, &subjects);
-        let marks = Marks::new(Arc::clone(&link), &bucket.stream);
-        Self { info, link, bucket, subjects, targets, bells, marks }
+        let made = bucket.made.clone();
+        let makings = Arc::new(Makings::new(Arc::clone(&link), &bucket.stream, made));
+        let marks = Marks::new(Arc::clone(&link), Arc::clone(&makings), &bucket.stream, &subjects);
+        if !bucket.takes_ttl {
+            marks.start();
+        }
+        Self { info, link, bucket, subjects, targets, bells, makings, marks }
     }
 
     /// The call of the API with this name, about this bucket's stream.
@@ -115,13 +122,16 @@ impl NatsRegister {
 
     fn headers(&self, write: &Write<'_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(EXPECTED, write.expected.map_or("0", |version| &*version.tag));
+        let expected = write.expected.and_then(|version| version.revision).unwrap_or(0);
+        headers.insert(EXPECTED, expected.to_string());
         let ttl = match write.purpose {
             Purpose::Lease(ttl) => Some(ttl),
-            Purpose::Free => {
+            Purpose::Free(ttl) => {
                 // Not DEL: when that ends, the server puts a mark of its own in its place.
                 headers.insert(OPERATION, "PURGE");
-                Some(MARKER_TTL)
+                // A server that crashes when the mark has ended may bring back what stood before
+                // it: that must have ended by then, too.
+                Some(ttl.max(MARKER_TTL))
             }
             Purpose::Note => None,
         };
@@ -161,13 +171,19 @@ pub(super) fn frees(headers: &HeaderMap) -> bool {
         || headers.get(OPERATION).is_some_and(|value| matches!(value.as_str(), "DEL" | "PURGE"))
 }
 
-fn entry(message: StreamMessage) -> Entry {
+fn entry(message: StreamMessage, making: u64) -> Entry {
     let body = if frees(&message.headers) { Vec::new() } else { message.payload.to_vec() };
-    Entry { version: version(message.sequence), body }
+    Entry { version: version(message.sequence, making), body }
 }
 
-fn version(sequence: u64) -> Version {
-    Version { tag: sequence.to_string(), revision: Some(sequence) }
+/// The version that a sequence is in this making of the bucket.
+fn version(sequence: u64, making: u64) -> Version {
+    Version { tag: format!("{sequence} of {making}"), revision: Some(sequence) }
+}
+
+/// Whether a version is one of this making.
+fn is_of(expected: &Version, making: u64) -> bool {
+    expected.revision.is_some_and(|sequence| version(sequence, making) == *expected)
 }
 
 #[async_trait]
@@ -189,12 +205,17 @@ impl Register for NatsRegister {
 
     async fn read(&self, key: &Key) -> Result<Option<Entry>> {
         let subject = format!("{}{}", self.subjects, subject::encode(key.as_str()));
-        Ok(self.last(&subject).await?.map(entry))
+        let making = self.makings.now().await?;
+        Ok(self.last(&subject).await?.map(|message| entry(message, making)))
     }
 
     async fn swap(&self, write: Write<'_>) -> Result<Swap> {
         let name = subject::encode(write.key.as_str());
         let target = format!("{}{name}", self.targets);
+        let making = self.makings.now().await?;
+        if write.expected.is_some_and(|expected| !is_of(expected, making)) {
+            return Ok(Swap::Conflict);
+        }
         let sent = self.link.request(target, self.headers(&write), write.body.to_vec()).await;
         let ack = match sent.and_then(|reply| answer::<PublishAck>(&reply.payload)) {
             Ok(Ok(ack)) if ack.stream == self.bucket.stream && ack.sequence > 0 => ack,
@@ -205,12 +226,13 @@ impl Register for NatsRegister {
         };
         if !self.bucket.takes_ttl {
             let subject = format!("{}{name}", self.subjects);
+            let written = Written { making, sequence: ack.sequence };
             match write.purpose {
-                Purpose::Free => self.marks.made(subject, ack.sequence),
-                Purpose::Lease(_) | Purpose::Note => self.marks.replaced(&subject),
+                Purpose::Free(_) => self.marks.made(subject, written),
+                Purpose::Lease(_) | Purpose::Note => self.marks.replaced(&subject, written),
             }
         }
-        Ok(Swap::Done(version(ack.sequence)))
+        Ok(Swap::Done(version(ack.sequence, making)))
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Entries> {
@@ -250,6 +272,12 @@ mod tests {
         for (ms, s) in [(1, 1), (999, 1), (1000, 1), (1001, 2), (30_000, 30)] {
             assert_eq!(seconds(Duration::from_millis(ms)), s);
         }
+    }
+
+    #[test]
+    fn a_sequence_of_another_making_is_another_version() {
+        assert_ne!(version(2, 0), version(2, 1));
+        assert!(is_of(&version(2, 1), 1) && !is_of(&version(2, 0), 1));
     }
 
     #[test]

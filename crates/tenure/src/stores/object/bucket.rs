@@ -67,7 +67,7 @@ impl Register for BucketRegister {
     async fn swap(&self, write: Write<'_>) -> Result<Swap> {
         let name = self.name(write.key)?;
         let swap = self.objects.put(&name, write.body, write.expected).await;
-        if write.purpose == Purpose::Free && !matches!(swap, Ok(Swap::Conflict)) {
+        if matches!(write.purpose, Purpose::Free(_)) && !matches!(swap, Ok(Swap::Conflict)) {
             self.watches.ring(write.key);
         }
         swap

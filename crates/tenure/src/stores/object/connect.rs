@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleConfigKey::BaseUrl;
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder};
 use object_store::{ClientOptions, RetryConfig, StaticCredentialProvider}; // tidy-allow
 
@@ -24,6 +25,9 @@ use crate::stores::register::{Register, RegisterStore};
 use crate::watch::WatchHub;
 
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Google's own service.
+const GOOGLE: &str = "https://storage.googleapis.com";
 
 /// Google takes one write per second and object.
 const GOOGLE_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,10 +61,8 @@ impl ObjectOptions {
             Cloud::Google => GOOGLE_INTERVAL,
             Cloud::Amazon | Cloud::Azure => Duration::ZERO,
         });
-        let probe = self.probe.unwrap_or(match cloud {
-            Cloud::Google => Probe::Quick,
-            Cloud::Amazon | Cloud::Azure => Probe::Full,
-        });
+        let is_googles = cloud == Cloud::Google && is_googles(&self.google_base());
+        let probe = self.probe.unwrap_or(if is_googles { Probe::Quick } else { Probe::Full });
         let tags = match cloud {
             Cloud::Google => Tags::Generation,
             Cloud::Amazon | Cloud::Azure => Tags::ETag,
@@ -69,7 +71,7 @@ impl ObjectOptions {
         let bucket = self.client(cloud, bucket)?;
         let objects = Objects { bucket, tags, prefix: prefix.to_owned(), pace };
         let tried = probe::run(&objects, &SystemRandom, probe).await?;
-        let findings = findings(cloud, probe, tried);
+        let findings = findings(is_googles, probe, tried);
         let capabilities = Capabilities {
             shared: true,
             durable: true,
@@ -138,11 +140,9 @@ impl ObjectOptions {
     fn google(&self, bucket: &str, wire: Wire) -> GoogleCloudStorageBuilder {
         let mut builder = GoogleCloudStorageBuilder::from_env()
             .with_bucket_name(bucket)
+            .with_base_url(&self.google_base())
             .with_retry(no_retries())
             .with_http_connector(wire);
-        if let Some(endpoint) = &self.endpoint {
-            builder = builder.with_base_url(endpoint);
-        }
         if let Some(allow) = self.allow_http {
             builder = builder.with_client_options(ClientOptions::new().with_allow_http(allow));
         }
@@ -156,6 +156,13 @@ impl ObjectOptions {
             builder = builder.with_service_account_path(path.to_string_lossy());
         }
         builder
+    }
+
+    /// Where the service is that is taken for Google's. Never left to a file of credentials, which
+    /// may name another.
+    fn google_base(&self) -> String {
+        let usual = || GoogleCloudStorageBuilder::from_env().get_config_value(&BaseUrl);
+        self.endpoint.clone().or_else(usual).unwrap_or_else(|| GOOGLE.to_owned())
     }
 
     fn azure(&self, container: &str, wire: Wire) -> MicrosoftAzureBuilder {
@@ -197,21 +204,29 @@ fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-fn findings(cloud: Cloud, probe: Probe, tried: Tried) -> Vec<Finding> {
+/// Whether this is Google's own service, under whichever of its names.
+fn is_googles(base: &str) -> bool {
+    let host = url::Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.is_some_and(|host| host.ends_with(".googleapis.com"))
+}
+
+fn findings(is_googles: bool, probe: Probe, tried: Tried) -> Vec<Finding> {
     let tried = match (tried, probe) {
         (Tried::AtOnce, _) => {
             Finding::note("probe", "conditional writes held, one by one and at once")
         }
-        (Tried::OneByOne, Probe::Full) => Finding::warning(
+        (Tried::OneByOne, Probe::Full) => Finding::lowering(
             "probe",
             "conditional writes held one by one; whether they do at the same time could not be \
              tried, because the store turned most of them away",
         )
         .remedy("open it again when the store is less busy, or raise its limit"),
-        (Tried::OneByOne, Probe::Quick) if cloud == Cloud::Google => {
-            Finding::note("probe", "conditional writes held, one by one")
+        // It takes one write per second and object: a race would show nothing.
+        (Tried::OneByOne, Probe::Quick) if is_googles => {
+            let text = "conditional writes held one by one; that they do at once is Google's word";
+            Finding::note("probe", text)
         }
-        (Tried::OneByOne, Probe::Quick) => Finding::warning(
+        (Tried::OneByOne, Probe::Quick) => Finding::lowering(
             "probe",
             "conditional writes held one by one; whether they do at the same time was not tried",
         )
@@ -219,4 +234,19 @@ fn findings(cloud: Cloud, probe: Probe, tried: Tried) -> Vec<Finding> {
     };
     let kept = "a lease ends when an observer has seen it unchanged for its whole ttl";
     vec![tried, Finding::note("timing", kept)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_googles_own_service_is_taken_at_its_word() {
+        for own in [GOOGLE, "https://storage-locks.p.googleapis.com"] {
+            assert!(is_googles(own), "{own}");
+        }
+        for other in ["http://127.0.0.1:4443", "https://googleapis.com.example", "gs", ""] {
+            assert!(!is_googles(other), "{other}");
+        }
+    }
 }

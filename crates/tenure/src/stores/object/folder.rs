@@ -101,7 +101,7 @@ impl Register for FolderRegister {
             swap
         })
         .await;
-        if write.purpose == Purpose::Free {
+        if matches!(write.purpose, Purpose::Free(_)) {
             self.watches.ring(write.key);
         }
         swap

@@ -13,11 +13,21 @@
 //! of them writes: about a second, and $0.0004. `probe=quick` leaves out the part with several at
 //! once: 8 requests, which cannot find a server that checks first and writes then.
 //!
-//! Fences are counted in the object, which therefore is never deleted: a released key leaves an
-//! object of some 60 bytes behind. **Let no lifecycle rule delete objects under the prefix**: the
-//! count would begin anew. Copies of a bucket by replication are copies: lock in one bucket only.
+//! Class **E** where that was not shown: with `probe=quick`, or when the store turned most of the
+//! requests away. Google's own service is tried one by one and taken at its word for the rest,
+//! because it allows one write per second and object; another `endpoint` is not. `folder:` is of
+//! class E on a file system in memory.
 //!
-//! Class **E** only for `folder:` on a file system in memory.
+//! Fences are counted in the object, which therefore is never deleted: a released key leaves an
+//! object of some 60 bytes behind. **Delete no object under the prefix, by hand or by a lifecycle
+//! rule**: the count would begin anew. Copies of a bucket by replication are copies: lock in one
+//! bucket only.
+//!
+//! An object that cannot be read as a lock is never taken for a free key: every call says `Damaged`.
+//! [`force_release`](crate::Locks::force_release) replaces it by a free entry, whose fence is the
+//! number of microseconds since 1970 by this machine's time of day: that is beyond all that were
+//! counted before. By hand it is `{"v":1,"nonce":"by hand","fence":F}`, where F is no less than any
+//! fence that was granted.
 //!
 //! # What it needs
 //! - Amazon S3: any general purpose bucket. Directory buckets (S3 Express) are refused: they do not
@@ -42,7 +52,7 @@
 //! | `allow_http` | all | `false` | the endpoint may be without TLS |
 //! | `ca` | all | the system's | a PEM file with more certificates to trust |
 //! | `anonymous` | all | `false` | requests are not signed |
-//! | `probe` | all | `full`, Google `quick` | how the store is tried out |
+//! | `probe` | all | `full`; `quick` at Google's own endpoint | how the store is tried out |
 //! | `write_interval_ms` | all | 0, Google 1000 | how far apart writes of one object are kept |
 //! | `region` | s3 | `us-east-1` | of the bucket |
 //! | `path_style` | s3 | `true` | the bucket is in the path and not in the host |
@@ -74,10 +84,15 @@
 //! # What a lock costs
 //! A look and a write for the first grant of a key in a process, then one write each to acquire, to
 //! renew and to release. Kept alive at the default ttl of 30 s, a lock takes 6 writes a minute: at
-//! $5 per million, $1.30 a month. A waiter in another process reads the object at every look. A ttl
-//! of 10 s or more is recommended; with Google, which takes one write per second and object, it
-//! must be 3 s at the least, and a release may wait a second for its turn. Waiters of the same
-//! process are woken, others look (`Capabilities::wakes` is false).
+//! $5 per million, $1.30 a month. A ttl of 10 s or more is recommended; with Google, which takes one
+//! write per second and object, it must be 3 s at the least, and a release may wait a second for its
+//! turn.
+//!
+//! Waiters of the same process are woken. Otherwise nobody is (`Capabilities::wakes` is false): a
+//! process in which someone waits reads the object every 0.4 to 0.6 s, two reads a second for each
+//! key, which at $0.40 per million is $2 a month for one that always waits. That finds a release
+//! within 0.6 s, and takes over from a dead holder within its ttl and a second.
+//! [`LocksBuilder::poll`](crate::LocksBuilder::poll) makes it cheaper and slower.
 //!
 //! A process that has never seen a lock cannot know how old it is: a single try does not take over
 //! from a dead holder, a second one of the same process after the ttl does, and so does any waiter.

@@ -67,7 +67,11 @@ impl Objects {
             Err(error) => return error::read(&error).map_or(Ok(None), Err),
         };
         if got.meta.size > BODY_MAX {
-            let text = format!("the object has {} bytes, a lock has fewer", got.meta.size);
+            let text = format!(
+                "the object has {} bytes, and a lock fewer: put a free entry in its place, as \
+                 tenure::stores::object says",
+                got.meta.size
+            );
             return Err(Error::new(ErrorKind::Damaged, text));
         }
         let version = self.version(got.meta.e_tag.clone(), got.meta.version.clone());

@@ -33,6 +33,11 @@ impl Pace {
         }
     }
 
+    /// Writes nothing for so long.
+    pub(super) async fn rest(&self, time: Duration) {
+        self.clock.sleep_until(self.clock.now() + time).await;
+    }
+
     /// The object was written, or may have been.
     pub(super) fn wrote(&self, name: &str) {
         if self.interval.is_zero() {

@@ -3,6 +3,8 @@
 //! Some servers ignore conditions, some check them and then write, and let two writers through that
 //! come at the same time. Neither can be seen from the outside, except by trying.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 
 use super::objects::Objects;
@@ -36,6 +38,10 @@ const ROUNDS: usize = 3;
 const CONFLICTS_MIN: usize = 3;
 const ROUNDS_MAX: usize = 6;
 
+/// How long to leave a server alone that turned a write away, at first and at last.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_millis(800);
+
 /// Long enough that it takes a server a while to write it: that is when the next one gets in.
 const BODY_BYTES: usize = 8 * 1024;
 
@@ -61,11 +67,11 @@ async fn one_at_a_time(objects: &Objects, name: &str) -> Result<()> {
         return Err(faulty("shows an object that nobody wrote"));
     }
     let first = written(objects.put(name, b"1", None).await?)?;
-    if went_through(objects.put(name, b"2", None).await)? {
+    if goes_through(objects, name, b"2", None).await? {
         return Err(faulty("ignores If-None-Match: two creates of one object both succeeded"));
     }
     written(objects.put(name, b"3", Some(&first)).await?)?;
-    if went_through(objects.put(name, b"4", Some(&first)).await)? {
+    if goes_through(objects, name, b"4", Some(&first)).await? {
         return Err(faulty("ignores If-Match: an update over an old version succeeded"));
     }
     match objects.get(name).await? {
@@ -139,12 +145,24 @@ fn written(swap: Swap) -> Result<Version> {
     }
 }
 
-/// Whether a write was made that must not be. That there were too many at once is a refusal, too.
-fn went_through(swap: Result<Swap>) -> Result<bool> {
-    match swap {
-        Ok(swap) => Ok(matches!(swap, Swap::Done(_))),
-        Err(error) if error.kind() == ErrorKind::Unavailable => Ok(false),
-        Err(error) => Err(error),
+/// Whether a write is made that must not be. One that the store had no room for shows nothing, and
+/// is sent again.
+async fn goes_through(
+    objects: &Objects,
+    name: &str,
+    body: &[u8],
+    expected: Option<&Version>,
+) -> Result<bool> {
+    let mut pause = PAUSE;
+    loop {
+        match objects.put(name, body, expected).await {
+            Ok(swap) => return Ok(matches!(swap, Swap::Done(_))),
+            Err(error) if error.kind() == ErrorKind::Unavailable && pause <= PAUSE_MAX => {
+                objects.pace.rest(pause).await;
+                pause *= 2;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 

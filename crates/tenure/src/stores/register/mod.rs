@@ -57,9 +57,9 @@ impl Debug for Entry {
 pub enum Purpose {
     /// A lease: the entry ends by itself after this time, where the register does that.
     Lease(Duration),
-    /// Nobody holds the key any more. Under [`Fences::Revision`] the body is empty, and the
-    /// register may forget the key in its own time.
-    Free,
+    /// Nobody holds the key any more; the lease that ends with this write was of this ttl. Under
+    /// [`Fences::Revision`] the body is empty, and the register may forget the key in its own time.
+    Free(Duration),
     /// Something to keep for good.
     Note,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
@@ -83,10 +83,11 @@ impl RegisterStore {
             }
             Some(Entry { version, body }) => {
                 let cell = Cell::decode(&body)?;
-                let written = version.revision.map(Fence::new);
-                let fence = cell.fence().or(written).ok_or_else(|| {
-                    Error::new(ErrorKind::Damaged, "the entry has lost its fence: put one back")
-                })?;
+                let fence = cell.fence().or(version.revision.map(Fence::new));
+                let fence = fence.ok_or_else(|| damaged("has lost its fence"))?;
+                if fence == Fence::new(u64::MAX) {
+                    return Err(damaged("has the greatest fence there is"));
+                }
                 let seen_for = |ttl| sighting.since + ttl;
                 let record = cell.record(fence, |ttl| match self.register.expiry() {
                     Expiry::Observer => seen_for(ttl),
@@ -110,23 +111,45 @@ impl RegisterStore {
             Change::Put(record) => {
                 let old = standing.record.as_ref().map(|old| old.fence);
                 let is_grant = old != Some(record.fence);
-                if is_grant && record.fence <= standing.fence {
-                    let text = "the entry's fence is the greatest there is: remove the entry";
-                    return Err(Error::new(ErrorKind::Damaged, text));
-                }
                 let by_revision = is_grant && self.register.fences() == Fences::Revision;
                 let fence = (!by_revision).then_some(record.fence);
                 let body = Cell::held(record, fence, self.nonce()?).encode()?;
                 Some(Step { body, purpose: Purpose::Lease(record.ttl), is_grant })
             }
             Change::Remove => {
-                let body = match self.register.fences() {
-                    Fences::Counted => Cell::free(standing.fence, self.nonce()?).encode()?,
-                    Fences::Revision => Vec::new(),
-                };
-                Some(Step { body, purpose: Purpose::Free, is_grant: false })
+                let ttl = standing.record.as_ref().map_or(Duration::ZERO, |old| old.ttl);
+                Some(self.freeing(standing.fence, ttl)?)
             }
         })
+    }
+
+    /// Frees a key that had this fence and was held for this ttl.
+    fn freeing(&self, fence: Fence, ttl: Duration) -> Result<Step> {
+        let body = match self.register.fences() {
+            Fences::Counted => Cell::free(fence, self.nonce()?).encode()?,
+            Fences::Revision => Vec::new(),
+        };
+        Ok(Step { body, purpose: Purpose::Free(ttl), is_grant: false })
+    }
+
+    /// Frees a key whose entry cannot be read.
+    ///
+    /// The count is lost with it. But a count grows by one with each grant, and here to as many as
+    /// there have been microseconds since 1970: what is granted from now on is beyond all of it.
+    async fn replace_damaged(&self, key: &Key) -> Result<()> {
+        let changed = || Error::unavailable("others changed the entry in between");
+        let sighting = self.look(key).await?;
+        let version = sighting.version().cloned();
+        match self.standing(sighting, self.clock.now()) {
+            Err(error) if error.kind() == ErrorKind::Damaged => {}
+            _ => return Err(changed()),
+        }
+        let time = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let fence = Fence::new(u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1));
+        let step = self.freeing(fence, Duration::ZERO)?;
+        self.swap(key, version.as_ref(), &step).await?.ok_or_else(changed)?;
+        tracing::warn!(key = key.as_str(), "an entry that could not be read was replaced");
+        Ok(())
     }
 
     /// Looks, decides and swaps, until nobody comes in between. With the reply comes the version
@@ -202,6 +225,11 @@ impl RegisterStore {
     }
 }
 
+fn damaged(how: &str) -> Error {
+    let text = format!("the entry under this key {how}: force-release the key to replace it");
+    Error::new(ErrorKind::Damaged, text)
+}
+
 /// How long to let a write settle that is known only by the conflict with it.
 fn pause(tries: u32) -> Duration {
     Duration::from_millis(2 << tries.min(5))
@@ -246,7 +274,13 @@ impl Store for RegisterStore {
 
     async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
         let verb = |standing: Option<&Record>, _, now| rule::force_release(standing, key, now);
-        Ok(self.decide(key, verb).await?.0)
+        match self.decide(key, verb).await {
+            Ok((evicted, _)) => Ok(evicted),
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                self.replace_damaged(key).await.map(|()| None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
@@ -264,6 +298,9 @@ impl Store for RegisterStore {
                 Ok(lease) => items.extend(lease.map(|lease| lease.status())),
                 // Something that is not a lock may well stand in the same place.
                 Err(error) if error.kind() == ErrorKind::Damaged => {}
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    tracing::warn!(key = key.as_str(), %error, "left out of a listing");
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -267,6 +267,26 @@ async fn what_makes_no_sense_is_never_free() {
 }
 
 #[tokio::test]
+async fn force_replaces_what_makes_no_sense_and_no_fence_goes_back() {
+    let shelf = Shelf::new();
+    let key = claim("a").key;
+    for body in ["", "hello", r#"{"v":1,"nonce":"n","fence":18446744073709551615}"#] {
+        shelf.put("k", body.as_bytes());
+        let process = process(&shelf);
+        assert_eq!(process.store.force_release(&key).await.unwrap(), None, "{body:?}");
+        let granted = process.granted("a").await;
+        assert!(granted.fence > Fence::new(1_000_000), "a microsecond each: {}", granted.fence);
+        assert!(process.store.force_release(&key).await.unwrap().is_some(), "a lease is evicted");
+        let next = process.granted("a").await;
+        assert_eq!(next.fence.get(), granted.fence.get() + 1, "what can be read is counted on");
+    }
+    let later = r#"{"v":2,"nonce":"n","fence":7}"#;
+    shelf.put("k", later.as_bytes());
+    let error = process(&shelf).store.force_release(&key).await.unwrap_err();
+    assert_eq!((error.kind(), shelf.body("k").as_str()), (ErrorKind::Unsupported, later));
+}
+
+#[tokio::test]
 async fn listing_shows_the_live_and_goes_on_over_the_others() {
     let shelf = Shelf::new();
     let process = process(&shelf);
@@ -279,6 +299,7 @@ async fn listing_shows_the_live_and_goes_on_over_the_others() {
         }
     }
     shelf.put("d", b"something else");
+    shelf.put("e", br#"{"v":2,"nonce":"of a later version"}"#);
     let pledge = Pledge { namespace: Namespace::default(), fingerprint: "f".into() };
     assert_eq!(process.store.agree(&pledge).await.unwrap(), "f");
     let query = |after| ListQuery { prefix: String::new(), after, limit: 2 };
@@ -287,6 +308,8 @@ async fn listing_shows_the_live_and_goes_on_over_the_others() {
     let page = process.store.list(&query(page.next)).await.unwrap();
     let keys: Vec<_> = page.items.iter().map(|status| status.key.as_str()).collect();
     assert_eq!(keys, ["c"]);
+    let page = process.store.list(&query(page.next)).await.unwrap();
+    assert!(page.items.is_empty(), "{page:?}");
 }
 
 #[tokio::test]
