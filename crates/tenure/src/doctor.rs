@@ -102,15 +102,16 @@ async fn exclusion(locks: &Locks) -> Result<Finding> {
 async fn wake_up(locks: &Locks, store: &dyn Store) -> Result<Finding> {
     let guard = locks.lock(WAKE_KEY).ttl(TTL).wait(PATIENCE).acquire().await?;
     let stored = KeyPolicy::plain().store_key(&Namespace::new(NAMESPACE)?, &Key::new(WAKE_KEY)?);
-    let mut watch = store.watch(&stored).await?;
+    let watch = store.watch(&stored).await;
     guard.release().await?;
-    Ok(match within(&SystemClock, WAKES_WITHIN, watch.changed()).await {
-        Ok(()) => Finding::note("wake-up", "a release wakes those who wait"),
-        Err(_) => Finding::warning(
-            "wake-up",
-            format!("a release was not heard of within {WAKES_WITHIN:?}: waiters only poll"),
-        ),
-    })
+    let why = match watch {
+        Err(error) => format!("nobody can listen for a release ({})", Chain(&error)),
+        Ok(mut watch) => match within(&SystemClock, WAKES_WITHIN, watch.changed()).await {
+            Ok(()) => return Ok(Finding::note("wake-up", "a release wakes those who wait")),
+            Err(_) => format!("a release was not heard of within {WAKES_WITHIN:?}"),
+        },
+    };
+    Ok(Finding::warning("wake-up", format!("{why}: waiters only poll")))
 }
 
 async fn round_trip(locks: &Locks) -> Result<Finding> {

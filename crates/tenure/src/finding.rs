@@ -66,6 +66,18 @@ impl Finding {
         Self { severity: Severity::Refusal, ..Self::note(topic, text) }
     }
 
+    /// That leases end by the wall clock of `host`.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    pub(crate) fn wall_clock(host: &str) -> Self {
+        let text = format!(
+            "leases end by the wall clock of {host}: setting it forward ends them early, and only \
+             fences protect then"
+        );
+        let remedy = "let NTP slew it rather than step it, and by less than 1 % against the clocks \
+                      of the clients: with chrony, maxslewrate 5000 on all of these machines";
+        Self::note("clock", text).remedy(remedy)
+    }
+
     /// This finding with what to do about it.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {

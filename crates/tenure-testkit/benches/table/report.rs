@@ -94,7 +94,8 @@ impl Table {
         }
     }
 
-    pub(crate) fn end(self, took: Duration) {
+    /// Prints the summary; whether no target was missed.
+    pub(crate) fn end(self, took: Duration) -> bool {
         println!("{}", "-".repeat(120));
         println!("ratios of rates are medians of pairs, measured in turns");
         println!("took {:.0} s", took.as_secs_f64());
@@ -106,6 +107,7 @@ impl Table {
         }
         let (missed, unsure) = (self.missed.len(), self.unsure.len());
         println!("{missed} of {} targets missed, {unsure} unsure", self.targets);
+        missed == 0
     }
 }
 

@@ -51,16 +51,17 @@ pub fn start_redis(arguments: &[&str]) -> Result<Server> {
     })
 }
 
-/// Starts a Sentinel that watches over this primary alone, under the name `mymaster`.
+/// Starts a Sentinel that watches over this primary alone, under the name `mymaster`; with these
+/// lines beside in its configuration.
 ///
 /// # Errors
 /// When it does not answer in time.
-pub fn start_sentinel(primary: SocketAddr) -> Result<Server> {
+pub fn start_sentinel(primary: SocketAddr, lines: &str) -> Result<Server> {
     Server::start("redis-sentinel", |port, folder| {
         let config = folder.join("sentinel.conf");
         let text = format!(
             "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor mymaster 127.0.0.1 {} 1\n\
-             sentinel down-after-milliseconds mymaster 3000\n",
+             sentinel down-after-milliseconds mymaster 3000\n{lines}\n",
             folder.display(),
             primary.port(),
         );

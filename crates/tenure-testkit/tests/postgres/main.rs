@@ -4,7 +4,10 @@
 
 mod certificates;
 mod clock;
+mod damage;
+mod hosts;
 mod opening;
+mod replicated;
 mod sessions;
 mod silence;
 mod speed;

@@ -131,6 +131,25 @@ async fn what_the_refusal_says_to_run_is_enough() -> Result<()> {
     wakes(&*store, &*opened().await?).await
 }
 
+#[tokio::test]
+async fn what_the_url_leaves_out_can_be_said_in_code() -> Result<()> {
+    let server = Postgres::start(&[])?;
+    server.sql("CREATE ROLE locked LOGIN PASSWORD 'right'")?;
+    server.sql("CREATE DATABASE other OWNER locked")?;
+    let options = PostgresOptions::new(&format!("postgres://{}", server.server().address()))?
+        .credentials("locked", "right")
+        .database("other")
+        .application_name("in code")
+        .session_options("-c search_path=pg_temp")
+        .connect_timeout(SOON);
+    let store = options.open(Arc::new(SystemClock)).await?;
+    cycle(&*store).await?;
+    let seen = "SELECT DISTINCT usename, datname FROM pg_stat_activity
+        WHERE application_name = 'in code'";
+    ensure!(server.sql(seen)? == "locked|other", "{}", server.sql(seen)?);
+    Ok(())
+}
+
 #[test]
 fn the_page_shows_what_is_run() -> Result<()> {
     let page = include_str!("../../../tenure/src/stores/postgres/mod.rs");

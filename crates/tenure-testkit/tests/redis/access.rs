@@ -10,6 +10,7 @@ use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::bounded;
 
+use crate::layouts::Cluster;
 use crate::stage::{Raw, SOON, ask, cycle, fast, granted, key, open, raw, refused, url};
 
 /// The command that the documentation tells to give, word by word.
@@ -82,6 +83,66 @@ async fn a_missing_permission_is_told_when_the_store_is_opened() {
         assert_eq!(error.kind(), ErrorKind::Denied, "{missing}: {text}");
         assert!(text.contains("ACL"), "{missing}: {text}");
     }
+}
+
+/// By another process, which is this test once more: the environment of this one is not touched.
+#[tokio::test]
+async fn user_and_password_come_from_the_environment() {
+    const URL: &str = "TENURE_TEST_REDIS_URL";
+    if let Ok(url) = std::env::var(URL) {
+        cycle(&*open(url).await, "t1/job").await;
+        return;
+    }
+    let (server, _, _) = with_user(&[">secret-1"]).await;
+    let opened = |at: String, variables: &[(&str, &str)]| {
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let test = "access::user_and_password_come_from_the_environment";
+        program.args([test, "--exact"]).env(URL, at).envs(variables.iter().copied());
+        let output = program.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("1 passed") || said.contains("1 failed"), "not run: {said}");
+        (output.status.success(), said)
+    };
+    let at = server.address();
+    let both = [("REDIS_USERNAME", "tenure"), ("REDISCLI_AUTH", "secret-1")];
+    let (passed, said) = opened(url(&server), &both);
+    assert!(passed, "{said}");
+    // What the URL says comes first.
+    let (passed, said) =
+        opened(format!("redis://tenure@{at}"), &[("REDIS_USERNAME", "x"), both[1]]);
+    assert!(passed, "{said}");
+    let (passed, said) = opened(url(&server), &[both[0], ("REDISCLI_AUTH", "secret-2")]);
+    assert!(!passed && said.contains("refuses this user and password"), "{said}");
+}
+
+/// Also on a node of a Cluster that is not the first to be asked.
+#[tokio::test]
+async fn a_missing_permission_on_one_node_of_a_cluster_is_told() {
+    let mut cluster = Cluster::start().await;
+    let acl = documented_acl();
+    let all: Vec<&str> = acl.iter().map(String::as_str).collect();
+    for node in 0..3 {
+        cluster.tell(node, &all).await;
+        cluster.tell(node, &["ACL", "SETUSER", "tenure", "+cluster|slots", "+asking"]).await;
+    }
+    let at = format!("redis+cluster://tenure:password@{}", cluster.at(0));
+    cycle(&*open(&at).await, "t1/job").await;
+    for node in 0..3 {
+        for (missing, back) in [
+            ("-evalsha", "+evalsha"),
+            ("-set", "+set"),
+            ("-publish", "+publish"),
+            ("-subscribe", "+subscribe"),
+            ("-scan", "+scan"),
+        ] {
+            cluster.tell(node, &["ACL", "SETUSER", "tenure", missing]).await;
+            let (error, text) = refused(&at).await;
+            assert_eq!(error.kind(), ErrorKind::Denied, "{missing} on {node}: {text}");
+            assert!(text.contains("ACL"), "{missing} on {node}: {text}");
+            cluster.tell(node, &["ACL", "SETUSER", "tenure", back]).await;
+        }
+    }
+    cycle(&*open(&at).await, "t1/job").await;
 }
 
 #[tokio::test]

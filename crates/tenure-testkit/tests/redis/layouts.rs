@@ -2,22 +2,25 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tenure::claim::{ListQuery, Renewal, Renewed};
+use tenure::claim::{Attempt, ListQuery, Renewal, Renewed};
+use tenure::clock::SystemClock;
 use tenure::store::Class;
+use tenure::stores::redis::RedisOptions;
 use tenure::{ErrorKind, Store};
 use tenure_testkit::servers::redis::{start_redis, start_sentinel};
 use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::{bounded, until};
 
 use crate::stage::{
-    Raw, SOON, TTL, ask, cycle, grant, granted, key, open, raw, refused, sure, url,
+    Raw, SOON, TTL, ask, claim, cycle, grant, granted, key, open, raw, refused, sure, url, woken,
 };
 
 #[tokio::test]
 async fn sentinels_are_asked_where_the_primary_is() {
     let primary = sure();
-    let sentinel = start_sentinel(primary.address()).unwrap();
+    let sentinel = start_sentinel(primary.address(), "").unwrap();
     let nobody = free_port().unwrap();
     let hosts = format!("127.0.0.1:{nobody},{}", sentinel.address());
     let (error, text) = refused(format!("redis+sentinel://{hosts}?service=other")).await;
@@ -32,11 +35,34 @@ async fn sentinels_are_asked_where_the_primary_is() {
 }
 
 #[tokio::test]
+async fn sentinels_have_a_password_of_their_own() {
+    let primary = start_redis(&["--requirepass", "secret-1"]).unwrap();
+    // The user is allowed what the documentation says, and nothing else.
+    let lines = "sentinel auth-pass mymaster secret-1\nrequirepass secret-2\n\
+                 user watcher on >secret-3 -@all +sentinel|get-master-addr-by-name";
+    let sentinel = start_sentinel(primary.address(), lines).unwrap();
+    let at = format!("redis+sentinel://:secret-1@{}?service=mymaster", sentinel.address());
+    let (error, text) = refused(&at).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{text}");
+    assert!(text.contains("wants a password"), "{text}");
+    let (error, text) = refused(format!("{at}&sentinel_password=secret-1")).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{text}");
+    assert!(text.contains("refuses this user and password"), "{text}");
+    for own in
+        ["sentinel_password=secret-2", "sentinel_username=watcher&sentinel_password=secret-3"]
+    {
+        cycle(&*open(format!("{at}&{own}")).await, "job").await;
+    }
+    let in_code = RedisOptions::new(&at).unwrap().sentinel_credentials(None, "secret-2");
+    cycle(&in_code.open(Arc::new(SystemClock)).await.unwrap(), "job").await;
+}
+
+#[tokio::test]
 async fn the_store_follows_a_fail_over() {
     let primary = sure();
     let port = primary.address().port().to_string();
     let replica = start_redis(&["--replicaof", "127.0.0.1", &port]).unwrap();
-    let sentinel = start_sentinel(primary.address()).unwrap();
+    let sentinel = start_sentinel(primary.address(), "").unwrap();
     let store = open(format!("redis+sentinel://{}?service=mymaster", sentinel.address())).await;
     let before = cycle(&*store, "job").await;
     let mut watch = store.watch(&key("job")).await.unwrap();
@@ -71,57 +97,79 @@ async fn the_store_follows_a_fail_over() {
     woken(&*store, &*store, "job").await;
 }
 
-/// A release on the one store wakes a watch on the other.
-async fn woken(one: &dyn Store, two: &dyn Store, on: &str) {
-    granted(one, on, "cycle").await;
-    let mut watch = two.watch(&key(on)).await.unwrap();
-    one.force_release(&key(on)).await.unwrap();
-    bounded("the watch to be rung", SOON, watch.changed()).await.unwrap();
-}
-
-struct Cluster {
+/// Three nodes, each with a third of the slots; and replicas that are added.
+pub(crate) struct Cluster {
     nodes: Vec<Server>,
     raws: Vec<Raw>,
     ids: Vec<String>,
 }
 
+/// After so long a node that does not answer is taken for dead by the others.
+const NODE_TIMEOUT: Duration = Duration::from_secs(4);
+
 const BOUNDS: [(u16, u16); 3] = [(0, 5460), (5461, 10_922), (10_923, 16_383)];
 
 impl Cluster {
-    async fn start() -> Self {
-        let (mut nodes, mut raws, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        let mut buses = Vec::new();
-        for (first, last) in BOUNDS {
-            let bus = free_port().unwrap().to_string();
-            let server =
-                start_redis(&["--cluster-enabled", "yes", "--cluster-port", &bus]).unwrap();
-            let mut raw = raw(server.address()).await;
+    pub(crate) async fn start() -> Self {
+        let mut cluster = Self { nodes: Vec::new(), raws: Vec::new(), ids: Vec::new() };
+        for (node, (first, last)) in BOUNDS.into_iter().enumerate() {
+            cluster.add().await;
             let (first, last) = (first.to_string(), last.to_string());
-            let (): () = ask(&mut raw, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
-            ids.push(ask(&mut raw, &["CLUSTER", "MYID"]).await);
-            buses.push((server.address(), bus));
-            nodes.push(server);
-            raws.push(raw);
+            cluster.tell(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
         }
-        for (at, bus) in &buses[1..] {
-            let port = at.port().to_string();
-            let (): () = ask(&mut raws[0], &["CLUSTER", "MEET", "127.0.0.1", &port, bus]).await;
-        }
-        for raw in &raws {
-            until("the cluster to stand", SOON * 2, || {
-                let mut raw = raw.clone();
-                async move {
-                    let info: String = ask(&mut raw, &["CLUSTER", "INFO"]).await;
-                    Ok(info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3"))
-                }
-            })
-            .await
-            .unwrap();
-        }
-        Self { nodes, raws, ids }
+        cluster.stands().await;
+        cluster
     }
 
-    fn at(&self, node: usize) -> SocketAddr {
+    /// One more node, which the first one is told of.
+    async fn add(&mut self) {
+        let bus = free_port().unwrap().to_string();
+        let timeout = NODE_TIMEOUT.as_millis().to_string();
+        let own = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        let node =
+            start_redis(&[&own[..], &["--cluster-node-timeout", &timeout]].concat()).unwrap();
+        let mut raw = raw(node.address()).await;
+        self.ids.push(ask(&mut raw, &["CLUSTER", "MYID"]).await);
+        self.raws.push(raw);
+        self.nodes.push(node);
+        let port = self.nodes.last().unwrap().address().port().to_string();
+        if self.nodes.len() > 1 {
+            self.tell(0, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
+        }
+    }
+
+    /// Waits until all nodes know each other and serve every slot.
+    async fn stands(&self) {
+        let known = format!("cluster_known_nodes:{}", self.nodes.len());
+        for node in 0..self.nodes.len() {
+            self.says(node, &["CLUSTER", "INFO"], &["cluster_state:ok", &known]).await;
+        }
+    }
+
+    /// Waits until the answer of a node has all of these words in it.
+    async fn says(&self, node: usize, question: &[&str], words: &[&str]) {
+        until(&format!("node {node} to say {words:?}"), SOON * 2, || {
+            let mut raw = self.raws[node].clone();
+            async move {
+                let answer: String = ask(&mut raw, question).await;
+                Ok(words.iter().all(|&word| answer.contains(word)))
+            }
+        })
+        .await
+        .unwrap();
+    }
+
+    /// One more node, as the replica of this one; which it is.
+    async fn add_replica(&mut self, of: usize) -> usize {
+        let (replica, id) = (self.nodes.len(), self.ids[of].clone());
+        self.add().await;
+        self.stands().await;
+        self.tell(replica, &["CLUSTER", "REPLICATE", &id]).await;
+        self.says(replica, &["INFO", "replication"], &["master_link_status:up"]).await;
+        replica
+    }
+
+    pub(crate) fn at(&self, node: usize) -> SocketAddr {
         self.nodes[node].address()
     }
 
@@ -129,7 +177,7 @@ impl Cluster {
         open(format!("redis+cluster://{}", self.at(node))).await
     }
 
-    async fn tell(&mut self, node: usize, words: &[&str]) {
+    pub(crate) async fn tell(&mut self, node: usize, words: &[&str]) {
         let (): () = ask(&mut self.raws[node], words).await;
     }
 
@@ -201,12 +249,21 @@ async fn slots_that_move_are_followed() {
     cluster.migrate(from, &port, &["job".to_owned()]).await;
     let halfway = store.renew(&renewal).await.unwrap_err();
     assert_eq!(halfway.kind(), ErrorKind::Unavailable, "{halfway}");
-    // All there, while the slot is still the old node's: it sends each command on.
-    let keys: Vec<String> =
+    // The lock is there with its record, while the slot is still the old node's: it sends each
+    // command on. Only a new grant needs the counter.
+    let left: Vec<String> =
         ask(&mut cluster.raws[from], &["CLUSTER", "GETKEYSINSLOT", &slot, "9"]).await;
-    assert_eq!(keys.len(), 2, "{keys:?}");
-    cluster.migrate(from, &port, &keys).await;
+    let (counter, record): (Vec<_>, Vec<_>) =
+        left.into_iter().partition(|name| name.starts_with("tenure:fence:"));
+    assert_eq!((counter.len(), record.len()), (1, 1));
+    cluster.migrate(from, &port, &record).await;
     assert!(is_renewed(store.renew(&renewal).await), "not sent on");
+    assert!(store.inspect(&key("job")).await.unwrap().is_some());
+    let claimed = store.try_acquire(&claim("job", "other")).await.unwrap_err();
+    assert_eq!(claimed.kind(), ErrorKind::Unavailable, "{claimed}");
+    cluster.migrate(from, &port, &counter).await;
+    let claimed = store.try_acquire(&claim("job", "other")).await;
+    assert!(matches!(claimed, Ok(Attempt::Held(_))), "{claimed:?}");
     // And then it is the new node's.
     for node in [to, from, 3 - from - to] {
         cluster.tell(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &target]).await;
@@ -216,4 +273,48 @@ async fn slots_that_move_are_followed() {
     assert!(cycle(&*store, "job").await > lease.fence.get());
     let size: i64 = ask(&mut cluster.raws[to], &["CLUSTER", "COUNTKEYSINSLOT", &slot]).await;
     assert_eq!(size, 1, "the counter did not move along");
+}
+
+/// The node that the key is on dies, and with it the connection that waiters are woken by.
+#[tokio::test]
+async fn the_store_follows_a_cluster_that_fails_over() {
+    let mut cluster = Cluster::start().await;
+    let dies = 0;
+    let replica = cluster.add_replica(dies).await;
+    let hosts = format!("{},{}", cluster.at(dies), cluster.at(1));
+    let (store, other) = (open(format!("redis+cluster://{hosts}")).await, cluster.open(2).await);
+    let mut on = String::new();
+    for number in 0.. {
+        on = format!("job-{number}");
+        if cluster.slot_of(&on).await.1 == dies {
+            break;
+        }
+    }
+    let before = cycle(&*store, &on).await;
+    let mut watch = store.watch(&key(&on)).await.unwrap();
+    woken(&*other, &*store, "another").await;
+    let listening: String =
+        ask(&mut cluster.raws[dies], &["CLIENT", "LIST", "TYPE", "pubsub"]).await;
+    assert!(listening.contains("sub="), "nobody listens there: {listening}");
+    cluster.nodes[dies].kill().unwrap();
+    bounded("the watch to be rung when its connection breaks", SOON, watch.changed())
+        .await
+        .unwrap();
+    cluster.says(replica, &["INFO", "replication"], &["role:master"]).await;
+    for store in [&store, &other] {
+        until("the store to be there", SOON * 2, || async {
+            Ok(store.force_release(&key(&on)).await.is_ok())
+        })
+        .await
+        .unwrap();
+    }
+    assert!(cycle(&*store, &on).await > before);
+    assert!(ask::<i64>(&mut cluster.raws[replica], &["DBSIZE"]).await > 0);
+    until("someone to be listened to", SOON, || async {
+        Ok(store.watch(&key(&on)).await.is_ok() && other.watch(&key(&on)).await.is_ok())
+    })
+    .await
+    .unwrap();
+    woken(&*store, &*other, &on).await;
+    woken(&*other, &*store, &on).await;
 }

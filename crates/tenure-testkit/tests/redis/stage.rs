@@ -9,6 +9,7 @@ use tenure::clock::SystemClock;
 use tenure::{Error, Holder, Key, Lease, Owner, Store};
 use tenure_testkit::servers::Server;
 use tenure_testkit::servers::redis::start_redis;
+use tenure_testkit::wait::bounded;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -88,4 +89,12 @@ pub(crate) async fn cycle(store: &dyn Store, on: &str) -> u64 {
     let released = store.release(&grant(on, "cycle")).await.unwrap();
     assert!(matches!(released, Released::Released(status) if status.fence == lease.fence));
     lease.fence.get()
+}
+
+/// A release on the one store wakes a watch on the other.
+pub(crate) async fn woken(one: &dyn Store, two: &dyn Store, on: &str) {
+    granted(one, on, "cycle").await;
+    let mut watch = two.watch(&key(on)).await.unwrap();
+    one.force_release(&key(on)).await.unwrap();
+    bounded("the watch to be rung", SOON, watch.changed()).await.unwrap();
 }

@@ -8,7 +8,13 @@ use crate::store::Store;
 
 #[cfg(any(feature = "etcd", feature = "nats", feature = "redis", feature = "remote"))]
 mod address;
-#[cfg(any(feature = "etcd", feature = "nats", feature = "object", feature = "redis"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "nats",
+    feature = "object",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod cause;
 #[cfg(feature = "_json")]
 mod cell;

@@ -3,11 +3,12 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::error::{DbError, Error as Native, Severity, SqlState};
 
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
+use crate::stores::cause::cause;
 
 /// What the server said, without the details: those may quote a row, and so an owner.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ impl StdError for Said {}
 pub(super) fn no_connection(error: PoolError) -> Error {
     match error {
         PoolError::Backend(error) => connecting(error), // tidy-allow: the name is deadpool's
+        PoolError::Timeout(TimeoutType::Create) => away().caused_by(error),
         PoolError::Timeout(_) => none_free().caused_by(error),
         PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             Error::unavailable("the store is closed").caused_by(error)
@@ -40,6 +42,12 @@ pub(super) fn no_connection(error: PoolError) -> Error {
 pub(super) fn connecting(error: Native) -> Error {
     if error.as_db_error().is_some() {
         return harmless(error);
+    }
+    // With TLS 1.3 the server judges a certificate when the handshake is over for the client.
+    if let Some(rustls::Error::AlertReceived(_)) = cause(&error) {
+        let text = "the server refused the TLS handshake: does it want another client certificate \
+                    (sslcert and sslkey)?";
+        return Error::new(ErrorKind::Denied, text).caused_by(error);
     }
     // The library does not show the kind of an error, only its words.
     match error.to_string().as_str() {
@@ -73,13 +81,20 @@ fn is_read_only(error: &Native) -> bool {
     cause.is_some_and(|cause| cause.to_string().contains("does not allow writes"))
 }
 
+/// Whether the first of two attempts to connect came farther than the second: it met a server.
+pub(super) fn says_more(one: &Native, other: &Native) -> bool {
+    let met =
+        |error: &Native| error.to_string() != "error connecting to server" || is_read_only(error);
+    met(one) && !met(other)
+}
+
 pub(super) fn away() -> Error {
     Error::unavailable(
         "PostgreSQL cannot be reached: check that it runs, and that host and port are right",
     )
 }
 
-/// No connection came free, or about, in time: nothing was sent.
+/// No connection came free in time: nothing was sent.
 pub(super) fn none_free() -> Error {
     Error::unavailable(
         "no connection to PostgreSQL was free in time: check that it answers, and that the option \
@@ -191,6 +206,9 @@ fn meaning(code: &str) -> (ErrorKind, &'static str) {
             "the tables are gone or were changed while in use: restore them; made anew, their \
              fences start from the beginning, so reset what protected resources remember of them",
         ),
+        "22P02" => {
+            (ErrorKind::Damaged, "the table beside the leases has a number in it that is none")
+        }
         "XX001" | "XX002" => {
             (ErrorKind::Damaged, "PostgreSQL says that its data is corrupt: it needs an operator")
         }
@@ -222,6 +240,7 @@ mod tests {
             ("53100", ErrorKind::Unavailable),
             ("42P01", ErrorKind::Damaged),
             ("22P05", ErrorKind::Invalid),
+            ("22P02", ErrorKind::Damaged),
             ("99999", ErrorKind::Unavailable),
         ] {
             assert_eq!(meaning(code).0, kind, "{code}");

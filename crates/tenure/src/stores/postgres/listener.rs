@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_postgres::{AsyncMessage, Client, Config};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{AsyncMessage, Client};
 
+use super::dial::Dialer;
 use super::error::{self, connecting, harmless, silent};
 use super::names::{Names, quoted};
-use super::options::CONNECT_TIMEOUT;
 use super::pool::ANSWER_WITHIN;
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
@@ -40,8 +39,7 @@ struct Order {
 
 /// Where to listen.
 pub(super) struct Place {
-    pub(super) server: Config,
-    pub(super) tls: MakeRustlsConnect,
+    pub(super) dialer: Dialer,
     pub(super) names: Names,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -95,8 +93,8 @@ impl Drop for Line {
 impl Line {
     /// Connects. What is heard rings in `hub`.
     pub(super) async fn open(place: &Place, hub: WatchHub) -> Result<Self> {
-        let connect = place.server.connect(place.tls.clone());
-        let connected = within(&*place.clock, CONNECT_TIMEOUT, connect).await;
+        let dialer = &place.dialer;
+        let connected = within(&*place.clock, dialer.limit(), dialer.connect()).await;
         let (client, mut connection) = connected.map_err(|_| error::away())?.map_err(connecting)?;
         let channels = Channels::default();
         let (probe, heard_probe) = oneshot::channel();

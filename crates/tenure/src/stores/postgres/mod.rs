@@ -10,9 +10,15 @@
 //! - `fsync` or `full_page_writes` is off, or the table was made unlogged.
 //!
 //! Leases end by the server's wall clock (`clock_timestamp()`). Setting it forward ends them early,
-//! and only fences protect then. Fences come from a sequence, so they grow across all keys of a
-//! table, and a key whose row was cleared away goes on where it was. A logical replica does not
-//! get the sequence's value: set it there before the replica takes over.
+//! and only fences protect then. Slewing it is harmless as long as it and a client's clock do not
+//! drift apart by more than 1 %: let chrony have `maxslewrate 5000` (half a percent) on all of
+//! these machines, its default is sixteen times that.
+//!
+//! Fences come from a sequence, so they grow across all keys of a table, and a key whose row was
+//! cleared away goes on where it was. A logical replica does not get the sequence's value. One that
+//! takes over with the sequence behind is refused when the store is opened, with the statement that
+//! sets it. Who had the store open already goes on: a key's fences grow all the same, because its
+//! row, or else the greatest fence of all rows that were cleared away, is looked at too.
 //!
 //! # Set-up
 //! PostgreSQL 12 or later, a database with the encoding UTF8. The store makes its tables on first
@@ -50,7 +56,9 @@
 //!
 //! # The URL
 //! `postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, or `postgresql://`. Several hosts stand
-//! with commas between them; the first that takes writes is used. What the URL leaves out comes
+//! with commas between them; the first that takes writes is used. One that is silent for half a
+//! second, and so each of several addresses of a name, does not keep the next from being tried. Of
+//! all hosts only one may take writes: two would be two stores. What the URL leaves out comes
 //! from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`, `PGSSLMODE`, `PGSSLROOTCERT`,
 //! `PGSSLCERT` and `PGSSLKEY`; the host is `localhost` if no one names one.
 //!
@@ -63,10 +71,13 @@
 //! | `prepare` | found out | whether to prepare statements, see below |
 //! | `sweep_after` | 600 | for how many seconds the row of a free key stays |
 //! | `sslmode`, `sslrootcert`, `sslcert`, `sslkey` | `prefer` | see below |
-//! | `connect_timeout`, `tcp_user_timeout`, `keepalives…` | 5 s, 10 s, on | as for libpq |
-//! | `options`, `application_name`, `hostaddr`, `channel_binding`, … | | as for libpq |
+//! | `connect_timeout` | 5 | for how many seconds each address may be silent |
+//! | `application_name` | `tenure` | as for libpq |
+//! | `tcp_user_timeout`, `keepalives…` | 10 s, on | as for libpq |
+//! | `options`, `hostaddr`, `channel_binding`, … | | as for libpq |
 //!
-//! Every option can be set in code too: [`PostgresOptions`].
+//! [`PostgresOptions`] sets them in code, and user, password and database too; but for hosts, ports,
+//! `tcp_user_timeout`, `keepalives…`, `channel_binding` and the like, which only the URL can name.
 //!
 //! # Transport security
 //! | `sslmode` | TLS | what is checked of the server's certificate |
@@ -86,6 +97,7 @@
 //! findings, and `wakes` is false. `listen_url` with the address of the server itself brings the
 //! wake-ups back. `prepare=true` must not be said behind such a pooler.
 
+mod dial;
 mod error;
 mod listener;
 mod names;
@@ -94,6 +106,7 @@ mod pool;
 mod probe;
 mod rows;
 mod schema;
+mod server;
 mod statements;
 mod store;
 mod sweep;

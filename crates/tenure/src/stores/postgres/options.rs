@@ -2,19 +2,17 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::SslMode;
 
 use super::names::Names;
+use super::server::{Environment, Servers, THEIRS};
 use super::store::PostgresStore;
 use super::tls::{Tls, Verify};
 use crate::clock::Clock;
 use crate::error::{Error, Operation, Result};
-use crate::stores::options::UrlOptions;
 
 /// Options of ours.
 const OURS: &[&str] = &[
@@ -31,45 +29,20 @@ const OURS: &[&str] = &[
     "sslkey",
 ];
 
-/// Options that the client library reads, under the names that libpq gave them.
-const THEIRS: &[&str] = &[
-    "user",
-    "password",
-    "dbname",
-    "options",
-    "application_name",
-    "sslnegotiation",
-    "host",
-    "hostaddr",
-    "port",
-    "connect_timeout",
-    "tcp_user_timeout",
-    "keepalives",
-    "keepalives_idle",
-    "keepalives_interval",
-    "keepalives_retries",
-    "target_session_attrs",
-    "channel_binding",
-    "load_balance_hosts",
-];
-
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A peer that is gone without a word is noticed after about this long.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 8;
 const CONNECTIONS_MAX: usize = 1000;
 const SWEEP_AFTER: Duration = Duration::from_secs(600);
 
-/// How to reach PostgreSQL and what to use there: every option of the URL, settable in code.
+/// How to reach PostgreSQL and what to use there: what a URL says, and what else is set in code.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    pub(super) server: Config,
+    pub(super) servers: Servers,
     pub(super) tls: Tls,
     pub(super) names: Names,
     pub(super) connections: usize,
     pub(super) prepare: Option<bool>,
     pub(super) listen: bool,
-    pub(super) listen_server: Option<Config>,
+    pub(super) listen_servers: Option<Servers>,
     pub(super) sweep_after: Duration,
 }
 
@@ -79,7 +52,10 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// The environment of this process. An empty variable says nothing.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
 impl PostgresOptions {
     /// What `url` says, and the environment where it is silent.
@@ -88,19 +64,19 @@ impl PostgresOptions {
     /// `Invalid` when the URL is none, or has an option that does not exist or cannot be. No error
     /// repeats the URL or a value.
     pub fn new(url: &str) -> Result<Self> {
-        Self::read(url, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::read(url, &variable)
     }
 
     fn read(url: &str, environment: Environment<'_>) -> Result<Self> {
-        let (server, mut ours) = split(url, environment)?;
+        let (servers, mut ours) = Servers::read(url, environment)?;
         let mut options = Self {
-            server,
+            servers,
             tls: Tls::default(),
             names: Names::default(),
             connections: CONNECTIONS,
             prepare: ours.flag("prepare")?,
             listen: ours.flag("listen")?.unwrap_or(true),
-            listen_server: None,
+            listen_servers: None,
             sweep_after: SWEEP_AFTER,
         };
         let schema = ours.text("schema").unwrap_or_else(|| options.names.schema().to_owned());
@@ -113,9 +89,7 @@ impl PostgresOptions {
             options.sweep_after = Duration::from_secs(seconds);
         }
         if let Some(url) = ours.text("listen_url") {
-            let (server, rest) = split(&url, environment)?;
-            rest.finish(THEIRS)?;
-            options.listen_server = Some(server);
+            options.listen_servers = Some(listen_servers(&url, environment)?);
         }
         let mut text = |name: &str, variable: &str| {
             ours.text(name).filter(|value| !value.is_empty()).or_else(|| environment(variable))
@@ -126,6 +100,43 @@ impl PostgresOptions {
         options.tls.key = text("sslkey", "PGSSLKEY").map(PathBuf::from);
         ours.finish(&[OURS, THEIRS].concat())?;
         options.ssl_mode(mode.as_deref().unwrap_or("prefer"))
+    }
+
+    /// The user and the password. Where [`listen_url`](Self::listen_url) names another server, its
+    /// own URL says who asks there.
+    #[must_use]
+    pub fn credentials(mut self, user: &str, password: &str) -> Self {
+        self.servers.settings.user(user).password(password);
+        self
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(mut self, name: &str) -> Self {
+        self.servers.settings.dbname(name);
+        self
+    }
+
+    /// How long one address of the server may take to connect; 5 s if never said. Where there are
+    /// several, no other has to wait for that: the next is tried after half a second.
+    #[must_use]
+    pub fn connect_timeout(mut self, time: Duration) -> Self {
+        self.servers.settings.connect_timeout(time);
+        self
+    }
+
+    /// The name under which the server lists the connections; `tenure` if never said.
+    #[must_use]
+    pub fn application_name(mut self, name: &str) -> Self {
+        self.servers.settings.application_name(name);
+        self
+    }
+
+    /// Settings for the sessions, such as `-c statement_timeout=5s`.
+    #[must_use]
+    pub fn session_options(mut self, options: &str) -> Self {
+        self.servers.settings.options(options);
+        self
     }
 
     /// The schema and the table that the locks are in; `tenure` and `lease` if never said.
@@ -172,10 +183,7 @@ impl PostgresOptions {
     /// # Errors
     /// `Invalid` when the URL is none.
     pub fn listen_url(mut self, url: &str) -> Result<Self> {
-        let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let (server, rest) = split(url, &environment)?;
-        rest.finish(THEIRS)?;
-        self.listen_server = Some(server);
+        self.listen_servers = Some(listen_servers(url, &variable)?);
         self.ssl_mode_on_listener();
         Ok(self)
     }
@@ -204,34 +212,22 @@ impl PostgresOptions {
             }
         };
         self.tls.verify = verify;
-        self.server.ssl_mode(mode);
+        self.servers.settings.ssl_mode(mode);
         self.ssl_mode_on_listener();
         Ok(self)
     }
 
-    /// Whether someone in between could pretend to be the server.
+    /// Whether someone in between could pretend to be the server, here or where it is listened.
     pub(super) fn trusts_the_network(&self) -> bool {
-        let is_local = |host: &Host| match host {
-            Host::Tcp(name) => {
-                let address = name.parse::<std::net::IpAddr>();
-                name == "localhost" || address.is_ok_and(|address| address.is_loopback())
-            }
-            #[cfg(unix)]
-            Host::Unix(_) => true,
-        };
-        let hosts = self.server.get_hosts();
-        let addresses = self.server.get_hostaddrs();
-        let local = match addresses.is_empty() {
-            true => hosts.iter().all(is_local),
-            false => addresses.iter().all(std::net::IpAddr::is_loopback),
-        };
-        self.tls.verify == Verify::Nothing && !local
+        let listened = self.listen_servers.as_ref().filter(|_| self.listen);
+        let mut all = listened.into_iter().chain([&self.servers]);
+        self.tls.verify == Verify::Nothing && !all.all(Servers::are_local)
     }
 
     fn ssl_mode_on_listener(&mut self) {
-        let mode = self.server.get_ssl_mode();
-        if let Some(server) = &mut self.listen_server {
-            server.ssl_mode(mode);
+        let mode = self.servers.settings.get_ssl_mode();
+        if let Some(servers) = &mut self.listen_servers {
+            servers.settings.ssl_mode(mode);
         }
     }
 
@@ -275,89 +271,11 @@ impl PostgresOptions {
     }
 }
 
-/// The server that a URL names, and the options in it that are ours.
-fn split(url: &str, environment: Environment<'_>) -> Result<(Config, UrlOptions)> {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    if query.contains('#') {
-        return Err(Error::invalid("a # in the options of the store's URL must be written %23"));
-    }
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let (theirs, ours): (Vec<_>, Vec<_>) =
-        pairs.partition(|pair| THEIRS.contains(&pair.split('=').next().unwrap_or_default()));
-    let (_, ours) = UrlOptions::split(&format!("postgres://-?{}", ours.join("&")))?;
-    let address = base.split_once(':').map_or("", |(_, rest)| rest);
-    let address = match address.strip_prefix("//") {
-        Some(address) => address,
-        None if address.is_empty() => "",
-        None => return Err(Error::invalid("the store's URL must begin with postgres://")),
-    };
-    let address = with_port(address, environment("PGPORT"));
-    let config = Config::from_str(&format!("postgres://{address}?{}", theirs.join("&")))
-        .map_err(|error| Error::invalid("the store's URL is not one").caused_by(error))?;
-    Ok((complete(config, environment)?, ours))
-}
-
-/// The part after `//`, with the port that the environment names where the URL names none.
-fn with_port(address: &str, port: Option<String>) -> String {
-    let Some(port) = port else { return address.to_owned() };
-    let (credentials, rest) = address.rsplit_once('@').map_or(("", address), |(a, b)| (a, b));
-    let (hosts, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let hosts: Vec<_> = hosts
-        .split(',')
-        .map(|host| match host.rsplit_once(']').map_or(host, |(_, after)| after).contains(':') {
-            false if !host.is_empty() => format!("{host}:{port}"),
-            _ => host.to_owned(),
-        })
-        .collect();
-    let at = if credentials.is_empty() { "" } else { "@" };
-    format!("{credentials}{at}{}{path}", hosts.join(","))
-}
-
-/// Fills in what the URL leaves out: from the environment, and what a lock wants of a connection.
-fn complete(mut config: Config, environment: Environment<'_>) -> Result<Config> {
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        let hosts = environment("PGHOST").unwrap_or_else(|| "localhost".to_owned());
-        for host in hosts.split(',') {
-            config.host(host);
-        }
-        if let (true, Some(ports)) = (config.get_ports().is_empty(), environment("PGPORT")) {
-            for port in ports.split(',') {
-                let port = port.parse().map_err(|_| {
-                    Error::invalid("PGPORT must be a port, or one for each host with commas")
-                })?;
-                config.port(port);
-            }
-        }
-    }
-    if let (None, Some(user)) = (config.get_user(), environment("PGUSER")) {
-        config.user(user);
-    }
-    if let (None, Some(password)) = (config.get_password(), environment("PGPASSWORD")) {
-        config.password(password);
-    }
-    if let (None, Some(name)) = (config.get_dbname(), environment("PGDATABASE")) {
-        config.dbname(name);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("tenure");
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(SILENCE_MAX);
-    }
-    if config.get_keepalives_interval().is_none() && config.get_keepalives_retries().is_none() {
-        config.keepalives_idle(SILENCE_MAX / 2);
-        config.keepalives_interval(SILENCE_MAX / 5);
-        config.keepalives_retries(3);
-    }
-    if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
-        return Err(Error::invalid("target_session_attrs must be read-write"));
-    }
-    // Always, so that after a fail-over no read is answered by a server that has fallen behind.
-    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    Ok(config)
+/// Where to listen, and nothing else.
+fn listen_servers(url: &str, environment: Environment<'_>) -> Result<Servers> {
+    let (servers, rest) = Servers::read(url, environment)?;
+    rest.finish(THEIRS)?;
+    Ok(servers)
 }
 
 #[cfg(test)]
@@ -372,42 +290,27 @@ mod tests {
     }
 
     #[test]
-    fn the_url_wins_and_the_environment_fills_in() {
-        let environment = [
-            ("PGHOST", "elsewhere"),
-            ("PGPORT", "6000"),
-            ("PGUSER", "env"),
-            ("PGPASSWORD", "env"),
-            ("PGDATABASE", "env"),
-        ];
-        let server = read("postgres://me@here/db", &environment).unwrap().server;
-        assert_eq!(server.get_hosts(), [Host::Tcp("here".into())]);
-        assert_eq!((server.get_ports(), server.get_user()), (&[6000][..], Some("me")));
-        assert_eq!(server.get_dbname(), Some("db"));
-        assert_eq!(server.get_password(), Some(&b"env"[..]));
-        let server = read("postgresql:", &environment).unwrap().server;
-        assert_eq!(server.get_hosts(), [Host::Tcp("elsewhere".into())]);
-        assert_eq!((server.get_ports(), server.get_user()), (&[6000][..], Some("env")));
-        let server = read("postgres:///db", &[]).unwrap().server;
-        assert_eq!(server.get_hosts(), [Host::Tcp("localhost".into())]);
-    }
-
-    #[test]
-    fn hosts_are_tried_until_one_takes_writes() {
-        let url = "postgres://u:p@a:1,[::1],c:3/db?schema=s%20s&table=t&connections=3";
-        let options = read(url, &[("PGPORT", "7")]).unwrap();
-        assert_eq!(options.server.get_ports(), [1, 7, 3]);
-        assert_eq!(options.server.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+    fn what_is_said_in_code_wins() {
+        let url = "postgres://u:p@h/db?schema=s%20s&table=t&connections=3&application_name=a";
+        let options = read(url, &[]).unwrap();
         assert_eq!((options.names.schema(), options.names.table()), ("s s", "t"));
         assert_eq!(options.connections, 3);
+        let options = options.credentials("me", "mine").database("other").application_name("b");
+        let options = options.connect_timeout(Duration::from_secs(9)).session_options("-c a=b");
+        let settings = &options.servers.settings;
+        assert_eq!((settings.get_user(), settings.get_dbname()), (Some("me"), Some("other")));
+        assert_eq!(settings.get_password(), Some(&b"mine"[..]));
+        assert_eq!(settings.get_application_name(), Some("b"));
+        assert_eq!(settings.get_options(), Some("-c a=b"));
+        assert_eq!(options.servers.connect_timeout(), Duration::from_secs(9));
     }
 
     #[test]
     fn the_listener_has_its_own_server_and_the_same_mode() {
         let url = "postgres://pooler/db?listen_url=postgres%3A%2F%2Fdirect%2Fdb&sslmode=require";
-        let listen = read(url, &[]).unwrap().listen_server.unwrap();
-        assert_eq!(listen.get_hosts(), [Host::Tcp("direct".into())]);
-        assert_eq!(listen.get_ssl_mode(), SslMode::Require);
+        let listen = read(url, &[]).unwrap().listen_servers.unwrap();
+        assert!(format!("{listen:?}").contains("direct"), "{listen:?}");
+        assert_eq!(listen.settings.get_ssl_mode(), SslMode::Require);
     }
 
     #[test]
@@ -437,6 +340,12 @@ mod tests {
             ("postgres://db.example/x?hostaddr=127.0.0.1", false),
             ("postgres://localhost,127.0.0.1,[::1]/x", false),
             ("postgres://%2Frun%2Fpostgresql/x", false),
+            ("postgres://localhost/x?listen_url=postgres%3A%2F%2Fdb.example%2Fx", true),
+            (
+                "postgres://localhost/x?listen_url=postgres%3A%2F%2Fdb.example%2Fx&listen=false",
+                false,
+            ),
+            ("postgres://localhost/x?listen_url=postgres%3A%2F%2Flocalhost%2Fx", false),
         ] {
             assert_eq!(read(url, &[]).unwrap().trusts_the_network(), trusts, "{url}");
         }
@@ -445,6 +354,6 @@ mod tests {
     #[test]
     fn debug_keeps_the_password() {
         let options = read("postgres://u:secret@h/db", &[]).unwrap();
-        assert!(!format!("{options:?} {:?}", options.server).contains("secret"));
+        assert!(!format!("{options:?}").contains("secret"));
     }
 }

@@ -10,11 +10,11 @@ use deadpool_postgres::{
     Client, Manager, ManagerConfig, Object, Pool as Connections, PoolConfig, QueueMode,
     RecyclingMethod, Runtime, Timeouts,
 };
+use tokio_postgres::Row;
 use tokio_postgres::error::Error as Native;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
-use tokio_postgres::{Config, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::dial::Dialer;
 use super::error::{
     self, harmless, lost_race, not_prepared_here, silent, taints_connection, writing,
 };
@@ -27,8 +27,8 @@ use crate::error::{Error, Result};
 /// granted then is granted to nobody.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// Within this a connection is free, or made.
-const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
+/// Within this a connection is free, or one may be made.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often a statement that lost a race is sent before its caller is told.
 pub(super) const RACES: usize = 16;
@@ -75,19 +75,15 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    pub(super) fn new(
-        server: Config,
-        tls: MakeRustlsConnect,
-        count: usize,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
+    pub(super) fn new(dialer: Dialer, count: usize, clock: Arc<dyn Clock>) -> Result<Self> {
         // A connection that ended is noticed by its task; asking it first would be a round trip.
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let connections = Connections::builder(Manager::from_config(server, tls, manager))
+        let (wait, create) = (Some(FREE_WITHIN), Some(dialer.limit()));
+        let settings = dialer.settings().clone();
+        let connections = Connections::builder(Manager::from_connect(settings, dialer, manager))
             .config(PoolConfig {
                 max_size: count,
-                // `get` has a limit for all three.
-                timeouts: Timeouts { create: None, wait: None, recycle: None },
+                timeouts: Timeouts { wait, create, recycle: None },
                 queue_mode: QueueMode::Lifo,
             })
             .runtime(Runtime::Tokio1)
@@ -111,10 +107,7 @@ impl Pool {
 
     /// A connection, for what is not one statement.
     pub(super) async fn get(&self) -> Result<Client> {
-        match self.within(CONNECTION_WITHIN, self.connections.get()).await {
-            Ok(got) => got.map_err(error::no_connection),
-            Err(Elapsed) => Err(error::none_free()),
-        }
+        self.connections.get().await.map_err(error::no_connection)
     }
 
     /// Runs `work` for at most `limit`. A connection that kept silent until then is to be

@@ -107,12 +107,8 @@ impl Seen {
 
     fn findings(&self) -> Vec<Finding> {
         let version = self.version.split(" on ").next().unwrap_or_default();
-        let clock = "leases end by the wall clock of the server's host: setting it forward ends \
-                     them early, and only fences protect then";
-        let mut findings = vec![
-            Finding::note("version", version),
-            Finding::note("clock", clock).remedy("let NTP slew it rather than step it"),
-        ];
+        let mut findings =
+            vec![Finding::note("version", version), Finding::wall_clock("the server's host")];
         if self.fsync == "off" {
             let text = "fsync is off: a crash of the server's machine loses or damages what stands";
             findings.push(Finding::lowering("fsync", text).remedy("set fsync = on"));

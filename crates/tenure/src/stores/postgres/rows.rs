@@ -39,7 +39,7 @@ impl Answer {
             key: key.clone(),
             fence: Fence::new(number("fence")?),
             ttl: Duration::from_millis(number("ttl_ms")?),
-            holder: Holder::new(get(&self.row, "holder")?)?,
+            holder: Holder::new(get(&self.row, "holder")?).map_err(broken)?,
             granted_at: get(&self.row, "granted_at")?,
             remaining: deadline.duration_since(now).unwrap_or_default(),
         })
@@ -52,7 +52,7 @@ impl Answer {
     }
 
     pub(super) fn owner(&self) -> Result<Owner> {
-        Owner::parse(get(&self.row, "owner")?)
+        Owner::parse(get(&self.row, "owner")?).map_err(broken)
     }
 
     pub(super) fn key(&self) -> Result<Key> {
@@ -61,16 +61,17 @@ impl Answer {
 }
 
 fn unsigned(number: i64) -> Result<u64> {
-    u64::try_from(number).map_err(|error| foreign().caused_by(error))
+    u64::try_from(number).map_err(broken)
 }
 
 fn get<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T> {
-    row.try_get(name).map_err(|error| foreign().caused_by(error))
+    row.try_get(name).map_err(broken)
 }
 
-pub(super) fn foreign() -> Error {
+/// Nothing that this library wrote breaks its own rules.
+pub(super) fn broken(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     let text = "a row of the table was not written by tenure: move it away";
-    Error::new(ErrorKind::Damaged, text)
+    Error::new(ErrorKind::Damaged, text).caused_by(error)
 }
 
 /// Whole milliseconds, rounded up: a ttl is a lower bound.

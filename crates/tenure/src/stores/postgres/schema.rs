@@ -5,9 +5,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::error::harmless;
-use super::names::{FORMAT, Names};
+use super::names::{FORMAT, Names, literal};
 use super::pool::Pool;
-use super::statements::Statement;
+use super::rows::broken;
+use super::statements::{Statement, floor};
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
@@ -33,6 +34,9 @@ const LOOK: &str = "
     LEFT JOIN pg_class f ON f.relnamespace = n.oid AND f.relname = $4
     LEFT JOIN pg_sequence s ON s.seqrelid = f.oid";
 
+/// For what is granted until the statement is run that sets the sequence.
+const ROOM: i64 = 1_000_000;
+
 /// Sees that the tables are there, ours and open to this user; makes them where they are missing.
 pub(super) async fn ensure(pool: &Pool, names: &Names) -> Result<Vec<Finding>> {
     let mut seen = look(pool, names).await?;
@@ -57,6 +61,7 @@ pub(super) async fn ensure(pool: &Pool, names: &Names) -> Result<Vec<Finding>> {
         );
         return Err(Error::new(ErrorKind::Mismatch, text));
     }
+    refuse_lag(pool, names).await?;
     let mut findings = Vec::new();
     if !seen.logged {
         let text = "the table is not logged: a crash of the server empties it";
@@ -64,6 +69,38 @@ pub(super) async fn ensure(pool: &Pool, names: &Names) -> Result<Vec<Finding>> {
         findings.push(Finding::lowering("relpersistence", text).remedy(remedy));
     }
     Ok(findings)
+}
+
+/// Refuses a sequence that lies behind the fences that were given: rows that were replicated one by
+/// one arrive without it.
+///
+/// It is not raised here. That takes a right which the store has no other use for; what stands in
+/// the tables is all that arrived, and whether that is all there was is for a person to know.
+async fn refuse_lag(pool: &Pool, names: &Names) -> Result<()> {
+    let (leases, floor) = (names.leases(), floor(&names.meta()));
+    let fences = literal(&names.fences());
+    // The rows are those of before the statement, and the sequence is looked at after: whoever is
+    // granted meanwhile makes no lag.
+    let sql = format!(
+        "SELECT greatest(max(fence), {floor}, 0) AS given,
+            coalesce(pg_sequence_last_value({fences}::regclass), 0) AS drawn FROM {leases}"
+    );
+    let rows = pool.run(Effect::Read, &Statement { sql, types: &[] }, &[]).await?;
+    let [given, drawn] = ["given", "drawn"].map(|name| match rows.first() {
+        Some(row) => row.try_get::<_, i64>(name).map_err(broken),
+        None => Ok(0),
+    });
+    let (given, drawn) = (given?, drawn?);
+    if drawn >= given {
+        return Ok(());
+    }
+    let text = format!(
+        "the sequence of the fences is at {drawn}, behind {given}, which was given already: was \
+         the table replicated or restored without it? Run, or with a greater number if greater \
+         fences were given elsewhere:\nSELECT setval({fences}, {});",
+        given.saturating_add(ROOM)
+    );
+    Err(Error::new(ErrorKind::Mismatch, text))
 }
 
 struct Seen {

@@ -30,6 +30,14 @@ pub(super) struct Statements {
     pub(super) agree: Statement,
 }
 
+/// The greatest fence that a row had which was swept; null when none was.
+pub(super) fn floor(meta: &str) -> String {
+    format!("(SELECT value::bigint FROM {meta} WHERE name = '{FLOOR}')")
+}
+
+/// What the floor is called among everything else.
+pub(super) const FLOOR: &str = "floor";
+
 const LIVE: &str = "owner IS NOT NULL AND deadline > clock_timestamp()";
 const ROW: &str = "holder, fence, ttl_ms, granted_at, deadline";
 
@@ -52,7 +60,7 @@ impl Statements {
     pub(super) fn new(names: &Names) -> Self {
         let leases = names.leases();
         Self {
-            acquire: acquire(&leases, &literal(&names.fences())),
+            acquire: acquire(&leases, &names.meta(), &literal(&names.fences())),
             renew: renew(&leases),
             release: release(&leases),
             force: force(&leases),
@@ -79,15 +87,18 @@ impl Statements {
 /// `$1` key, `$2` owner, `$3` holder, `$4` ttl in ms, `$5` whether to adopt.
 ///
 /// A held key is found by reading: asking for it writes nothing. Fences come from a sequence, which
-/// no snapshot and no rollback sets back; a row that stands adds its own.
-fn acquire(leases: &str, fences: &str) -> Statement {
+/// no snapshot and no rollback sets back; a row that stands adds its own, and for one that was
+/// swept the floor does. So a key's fences grow even where the sequence was left behind.
+fn acquire(leases: &str, meta: &str, fences: &str) -> Statement {
+    let floor = floor(meta);
     let sql = format!(
         "WITH held AS MATERIALIZED (
             SELECT {ROW} FROM {leases}
             WHERE key = $1 AND {LIVE} AND NOT ($5 AND owner = $2)
         ), granted AS (
             INSERT INTO {leases} AS t (key, owner, {ROW})
-            SELECT $1, $2, $3, nextval({fences}), $4, now, now + $4 * interval '1 ms'
+            SELECT $1, $2, $3, greatest({floor} + 1, nextval({fences})), $4, now,
+                now + $4 * interval '1 ms'
             FROM clock_timestamp() AS now WHERE NOT EXISTS (SELECT FROM held)
             ON CONFLICT (key) DO UPDATE SET (owner, {ROW}, released_at) = (
                 SELECT $2,

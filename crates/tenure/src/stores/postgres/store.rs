@@ -7,12 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::AbortHandle;
 
+use super::dial::Dialer;
 use super::error;
 use super::listener::{Listener, Place};
 use super::names::Names;
 use super::options::PostgresOptions;
 use super::pool::{Hidden, Pool, RACES, Value};
-use super::rows::{Answer, foreign, millis};
+use super::rows::{Answer, broken, millis};
 use super::statements::{Statement, Statements, after_prefix};
 use super::sweep::{Sweep, keep_sweeping};
 use super::{probe, schema};
@@ -28,7 +29,7 @@ use crate::lease::{Lease, Status};
 use crate::store::{Capabilities, Store, StoreInfo, Timing};
 use crate::watch::Watch;
 
-/// All of opening: connecting, probing, making tables.
+/// All of opening but connecting: probing, making tables.
 const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// Locks in a table of PostgreSQL; see the [module](super).
@@ -59,8 +60,11 @@ impl Drop for PostgresStore {
 
 impl PostgresStore {
     pub(super) async fn open(options: PostgresOptions, clock: Arc<dyn Clock>) -> Result<Arc<Self>> {
-        let connect = Box::pin(Self::connect(options, &clock));
-        let store = within(&*clock, OPEN_MAX, connect).await;
+        let tls = options.tls.connector()?;
+        let dialer = Dialer::new(options.servers.clone(), tls, Arc::clone(&clock));
+        let limit = dialer.limit().saturating_add(OPEN_MAX);
+        let connect = Box::pin(Self::connect(options, dialer, &clock));
+        let store = within(&*clock, limit, connect).await;
         let store = Arc::new(store.map_err(|_| error::away())??);
         let sweeper = tokio::spawn(keep_sweeping(Arc::downgrade(&store), clock));
         // It was never set: the store is new.
@@ -68,20 +72,24 @@ impl PostgresStore {
         Ok(store)
     }
 
-    async fn connect(options: PostgresOptions, clock: &Arc<dyn Clock>) -> Result<Self> {
-        let tls = options.tls.connector()?;
-        let (server, count) = (options.server.clone(), options.connections);
-        let pool = Pool::new(server, tls.clone(), count, Arc::clone(clock))?;
+    async fn connect(
+        options: PostgresOptions,
+        dialer: Dialer,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let pool = Pool::new(dialer.clone(), options.connections, Arc::clone(clock))?;
         let mut findings = probe::server(&pool).await?;
         findings.extend(schema::ensure(&pool, &options.names).await?);
         if options.trusts_the_network() {
             let text = "the server's certificate is not checked: who is in between can be it";
             findings.push(Finding::warning("sslmode", text).remedy("set sslmode=verify-full"));
         }
-        let listens_elsewhere = options.listen_server.is_some();
+        let listens_elsewhere = options.listen_servers.is_some();
         let place = Place {
-            server: options.listen_server.unwrap_or(options.server),
-            tls,
+            dialer: match options.listen_servers {
+                Some(servers) => dialer.to(servers),
+                None => dialer,
+            },
             names: options.names.clone(),
             clock: Arc::clone(clock),
         };
@@ -249,7 +257,7 @@ impl Store for PostgresStore {
         for _ in 0..RACES {
             let rows = self.pool.run(Effect::Write, &self.statements.agree, &values).await?;
             if let Some(row) = rows.first() {
-                return row.try_get("value").map_err(|error| foreign().caused_by(error));
+                return row.try_get("value").map_err(broken);
             }
         }
         Err(contended())

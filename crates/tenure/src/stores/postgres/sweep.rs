@@ -4,6 +4,9 @@
 //! with a fence drawn before. Every acquire holds the table's lock from before it draws a fence
 //! until it has committed; the sweep takes a lock that excludes that one. So when it deletes, no
 //! fence is drawn and not yet written, and whoever draws one afterwards draws a greater one.
+//!
+//! That rests on the sequence, whose value does not travel with the rows where they are replicated
+//! one by one. So the sweep also writes down the greatest fence that it takes away: the floor.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -16,7 +19,7 @@ use super::error::{harmless, lost_race, silent};
 use super::names::{Names, literal};
 use super::pool::Pool;
 use super::rows::millis;
-use super::statements::Statement;
+use super::statements::{FLOOR, Statement};
 use super::store::PostgresStore;
 use crate::clock::Clock;
 use crate::effect::Effect;
@@ -35,6 +38,7 @@ const PLAINLY: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 #[derive(Debug)]
 pub(super) struct Sweep {
     leases: String,
+    meta: String,
     due: Statement,
 }
 
@@ -51,7 +55,7 @@ impl Sweep {
             RETURNING true"
         );
         let due = Statement { sql: due, types: &[Type::INT8] };
-        Self { leases: names.leases(), due }
+        Self { leases: names.leases(), meta, due }
     }
 
     /// Deletes what ended longer ago than `grace`, in batches; says how much. Stops when the table
@@ -94,13 +98,22 @@ impl Sweep {
         let sql = format!(
             "{PLAINLY}; SET LOCAL lock_timeout = '100ms'; SET LOCAL synchronous_commit = off;
             LOCK TABLE {leases} IN SHARE ROW EXCLUSIVE MODE;
-            DELETE FROM {leases} WHERE key IN ({}) AND {ended}",
+            WITH gone AS (
+                DELETE FROM {leases} WHERE key IN ({}) AND {ended} RETURNING fence
+            ), raised AS (
+                INSERT INTO {meta} AS m (name, value)
+                SELECT '{FLOOR}', max(fence)::text FROM gone HAVING count(*) > 0
+                ON CONFLICT (name) DO UPDATE
+                    SET value = greatest(m.value::bigint, excluded.value::bigint)::text
+            )
+            SELECT count(*) FROM gone",
             keys.join(","),
             leases = self.leases,
+            meta = self.meta,
         );
         let Some(messages) = send(pool, &sql).await? else { return Ok(None) };
-        Ok(messages.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::CommandComplete(count) => Some(*count),
+        Ok(messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
             _ => None,
         }))
     }

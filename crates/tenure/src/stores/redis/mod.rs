@@ -17,10 +17,13 @@
 //!
 //! A fence is the greater of the last one plus one and the server's time in microseconds. So it
 //! grows even where the counter was lost (`FLUSHALL`, a crash, a fail-over), as long as the clock
-//! went on since the last grant; where the counter is kept, it grows whatever the clock does.
+//! went on since the last grant, and that of a replica that takes over is not behind; where the
+//! counter is kept, it grows whatever the clock does.
 //!
 //! Redis ends keys by its wall clock. If that is set forward, leases end early: let the server's
-//! clock be slewed, not stepped.
+//! clock be slewed, not stepped. Slewing is harmless as long as it and a client's clock do not drift
+//! apart by more than 1 %: let chrony have `maxslewrate 5000` (half a percent) on all of these
+//! machines, its default is sixteen times that.
 //!
 //! A client that reads an answer late does not send a script again: after a broken connection the
 //! outcome of a write is `Unknown`. The one exception is an answer that says that nothing was done
@@ -29,7 +32,7 @@
 //! # Required
 //! Redis 6.0 or newer (its protocol version 3 tells when a connection breaks), or Valkey. Scripts
 //! and messages must be allowed. Tested with Redis 7.0. When a store is opened, it takes and
-//! gives back a lock of its own, so that whatever is missing is found there.
+//! gives back a lock of its own on every node, so that whatever is missing is found there.
 //!
 //! # URL
 //! ```text
@@ -73,8 +76,8 @@
 //! - `tenure:free:database:key` is no key, but the channel on which a release is told.
 //!
 //! `n` is a number whose hash slot is that of the key, so that one script may touch them all in a
-//! Cluster too. While a slot is being moved to another node, its keys cannot be locked anew
-//! (`Unavailable`), because they are half here and half there.
+//! Cluster too. While a slot is being moved to another node, a key of it may be half here and half
+//! there: then it is `Unavailable`, to a new grant also when only the counter is elsewhere.
 //!
 //! # With other clients
 //! The lock is the usual one of Redis. So with [`KeyPolicy::raw`](crate::KeyPolicy::raw), tenure

@@ -122,10 +122,15 @@ impl Nodes {
 
     /// Every node that keys are on.
     pub(super) fn primaries(&self) -> Vec<Address> {
-        let mut all: Vec<Address> = Vec::new();
-        for address in self.map().0.values() {
-            if !all.contains(address) {
-                all.push(address.clone());
+        self.primaries_and_slots().into_iter().map(|(address, _)| address).collect()
+    }
+
+    /// Every node that keys are on, and one of its slots.
+    pub(super) fn primaries_and_slots(&self) -> Vec<(Address, u16)> {
+        let mut all: Vec<(Address, u16)> = Vec::new();
+        for (slot, address) in &self.map().0 {
+            if !all.iter().any(|(known, _)| known == address) {
+                all.push((address.clone(), *slot));
             }
         }
         all

@@ -44,10 +44,7 @@ pub(super) async fn probe(nodes: &Nodes) -> Result<Report> {
         let syncing = Syncing::ask(nodes, &address).await?;
         info.persistence(&syncing, &mut report);
     }
-    report.add(Finding::note(
-        "clock",
-        "leases end by the wall clock of the Redis server: if that is set forward, they end early",
-    ));
+    report.add(Finding::wall_clock("the Redis server"));
     Ok(report)
 }
 
@@ -104,7 +101,7 @@ impl Info {
         };
         let text = format!(
             "{why}, and a replica that takes over may not have the last grants yet: two may then \
-             hold one key (fences still grow, by the clock)"
+             hold one key (fences still grow, unless the clock of that replica is behind)"
         );
         report.add(
             Finding::lowering("replication", text)
@@ -132,7 +129,7 @@ impl Info {
         if self.get("aof_enabled") != "1" {
             report.durable = false;
             let text = "what was granted is not in an append-only file: a restart loses locks that \
-                        are held (fences still grow, by the clock)";
+                        are held (fences still grow, unless the clock is set back)";
             report.add(Finding::lowering("appendonly", text).remedy(remedy));
             return;
         }
@@ -141,14 +138,16 @@ impl Info {
             Some("always") => Finding::lowering(
                 "no-appendfsync-on-rewrite",
                 "the append-only file is not synced while Redis rewrites it or saves a snapshot: a \
-                 crash of the machine meanwhile may lose grants (fences still grow, by the clock)",
+                 crash of the machine meanwhile may lose grants (fences still grow, unless the clock is \
+                 set back)",
             )
             .remedy("CONFIG SET no-appendfsync-on-rewrite no, and in redis.conf"),
             Some(fsync) => Finding::lowering(
                 "appendfsync",
                 format!(
                     "the append-only file is synced {fsync:?} and not before the answer: a crash \
-                     of the machine may lose the last grants (fences still grow, by the clock)"
+                     of the machine may lose the last grants (fences still grow, unless the clock is \
+                     set back)"
                 ),
             )
             .remedy(remedy),

@@ -25,7 +25,7 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(key: &str) -> Self {
         let slot = slot_of(key.as_bytes());
-        let tag = tags()[usize::from(slot)];
+        let tag = tag_of(slot);
         let record = format!("{RECORD}{tag}}}:{key}");
         Self { slot, record, counter: format!("tenure:fence:{{{tag}}}") }
     }
@@ -59,6 +59,11 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
         (close > 0).then(|| &inner[..close])
     };
     crc16(tag().unwrap_or(key)) % SLOTS
+}
+
+/// A number whose text hashes to this slot.
+pub(super) fn tag_of(slot: u16) -> u32 {
+    tags()[usize::from(slot)]
 }
 
 /// For every slot the smallest number whose text hashes to it.

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use ::redis::{Value, from_redis_value};
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::bell::{Bell, channel};
 use super::dial::Dialer;
+use super::error::unreachable;
 use super::nodes::Nodes;
 use super::options::{Address, RedisOptions};
 use super::probe::probe;
 use super::reply::Reply;
 use super::script::{ACQUIRE, FORCE, INSPECT, RELEASE, RENEW, Script};
-use super::slot::{Names, OWN, key_of, records_of, slot_of};
+use super::slot::{Names, OWN, key_of, records_of, slot_of, tag_of};
 use crate::claim::{
     Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
@@ -79,13 +81,20 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Takes and gives back a lock of its own, so that a missing permission is found now, and not
-    /// when the first lock is half taken; and that what imitates Redis is one.
+    /// Takes and gives back a lock of its own on every node, so that a missing permission is found
+    /// now, and not when the first lock is half taken; and that what imitates Redis is one.
     async fn rehearse(&self) -> Result<()> {
+        let nodes = self.nodes.primaries_and_slots();
+        let rehearsals = nodes.iter().map(|(address, slot)| self.rehearse_at(address, *slot));
+        try_join_all(rehearsals).await.map(drop)
+    }
+
+    async fn rehearse_at(&self, address: &Address, slot: u16) -> Result<()> {
         let [one, two] = [Owner::generate(&SystemRandom)?, Owner::generate(&SystemRandom)?];
-        let key = Key::stored(format!("{OWN}rehearsal:{{0}}:{}", two.expose()));
+        let key = Key::stored(format!("{OWN}rehearsal:{{{}}}:{}", tag_of(slot), two.expose()));
         let (one, two) = (one.expose(), two.expose());
-        let watch = self.bell.watch(&key).await?;
+        let mut ear = self.nodes.dialer().listen(address).await?;
+        ear.subscribe(self.channel(&key)).await.map_err(unreachable)?;
         let claim = |owner| [owner, REHEARSAL_MS, "rehearsal", "adopt"];
         let granted = self.write(&ACQUIRE, &key, &claim(&one)).await?;
         let refused = self.write(&ACQUIRE, &key, &claim(&two)).await?;
@@ -100,14 +109,12 @@ impl RedisStore {
         // A release does not fail because nobody may be told of it. So this is asked by itself.
         let mut publish = ::redis::cmd("PUBLISH");
         publish.arg(self.channel(&key)).arg("");
-        let slot = slot_of(key.as_str().as_bytes());
         let mut scan = ::redis::cmd("SCAN");
         scan.arg(0).arg("MATCH").arg(records_of(key.as_str())).arg("COUNT").arg(1);
         for command in [publish, scan, ::redis::cmd("PING")] {
-            let answer = self.nodes.call(slot, &command).await;
+            let answer = self.nodes.call_at(address, &command).await;
             answer.map_err(|fault| fault.explain(Effect::Read))?;
         }
-        drop(watch);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 -- Makes a new grant, unless something stands on the key.
 --
+-- KEYS: the lock, the record beside it, the counter of its slot.
 -- ARGV: owner, ttl in ms, holder, 'adopt' or 'refuse'.
 
 -- Writes the record of a new grant; returns it, or nothing and what was in the way.

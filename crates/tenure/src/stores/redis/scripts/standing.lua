@@ -1,8 +1,8 @@
 -- What stands on the key, read in the same step that decides about it.
 --
--- KEYS: the lock (its value is the owner), the record beside it, the counter of its slot.
+-- KEYS: the lock (its value is the owner), the record beside it.
 -- A record has five lines: owner, fence, ttl in ms, when it was granted in µs, holder.
-local lock, beside, counter = KEYS[1], KEYS[2], KEYS[3]
+local lock, beside = KEYS[1], KEYS[2]
 local owner = redis.pcall('GET', lock)
 if type(owner) == 'table' then
   return owner -- Of another type than a string: the error that says so.
