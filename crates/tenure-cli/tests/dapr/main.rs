@@ -17,6 +17,12 @@ async fn the_python_sdk_works_unmodified() {
 }
 
 #[tokio::test]
+async fn the_asynchronous_python_sdk_works_unmodified() {
+    let sidecar = Sidecar::start(&[]).await;
+    run(client::python("locks_aio.py"), &sidecar).await;
+}
+
+#[tokio::test]
 async fn the_javascript_sdk_works_unmodified_over_http() {
     let sidecar = Sidecar::start(&[]).await;
     run(client::node("locks.js", "http"), &sidecar).await;
