@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use http::HeaderMap;
-use tenure_api::{Code, DESCRIPTORS};
+use tenure_api::{Code, DAPR_DESCRIPTORS, DESCRIPTORS};
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -30,7 +30,7 @@ pub(crate) fn router(
     let locks = Routes::new(grpc::lock_service(Arc::clone(api)))
         .add_service(grpc::store_service(Arc::clone(api)));
     let guarded = rest::routes(Arc::clone(api))
-        .merge(described(locks)?)
+        .merge(described(locks, DESCRIPTORS)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
     let open = rest::open_routes(Arc::clone(api));
     let dapr = dapr::routes(sidecar, door);
@@ -42,17 +42,17 @@ pub(crate) fn router(
 /// # Errors
 /// When the descriptors for reflection cannot be read.
 pub(crate) fn dapr_router(sidecar: &Arc<Sidecar>, door: &Arc<Door>) -> Result<Router, Failure> {
-    let about = described(Routes::default())?;
+    let about = described(Routes::default(), DAPR_DESCRIPTORS)?;
     let about =
         about.layer(from_fn_with_state((Arc::clone(door), Arc::clone(sidecar)), dapr::enter));
     let dapr = dapr::routes(sidecar, door);
     Ok(forgiving(dapr.clone().merge(about), dapr))
 }
 
-/// These services, with those that tell about services.
-fn described(routes: Routes) -> Result<Router, Failure> {
+/// These services, with those that tell about services: about those that have these descriptors.
+fn described(routes: Routes, descriptors: &[u8]) -> Result<Router, Failure> {
     let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(descriptors)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;

@@ -11,7 +11,7 @@ use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::{bounded, until};
 
 use crate::stage::{
-    Raw, SOON, TTL, ask, cycle, grant, granted, key, open, raw, refused, sure, url,
+    Raw, SOON, TTL, ask, cycle, evicting, grant, granted, key, open, raw, refused, sure, url,
 };
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn the_store_follows_a_fail_over() {
     .await
     .unwrap();
     until("the store to be there", SOON, || async {
-        Ok(store.force_release(&key("job")).await.is_ok())
+        Ok(store.force_release(&evicting("job")).await.is_ok())
     })
     .await
     .unwrap();
@@ -75,7 +75,7 @@ async fn the_store_follows_a_fail_over() {
 async fn woken(one: &dyn Store, two: &dyn Store, on: &str) {
     granted(one, on, "cycle").await;
     let mut watch = two.watch(&key(on)).await.unwrap();
-    one.force_release(&key(on)).await.unwrap();
+    one.force_release(&evicting(on)).await.unwrap();
     bounded("the watch to be rung", SOON, watch.changed()).await.unwrap();
 }
 
@@ -212,7 +212,7 @@ async fn slots_that_move_are_followed() {
         cluster.tell(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &target]).await;
     }
     assert!(is_renewed(store.renew(&renewal).await), "not followed");
-    store.force_release(&key("job")).await.unwrap();
+    store.force_release(&evicting("job")).await.unwrap();
     assert!(cycle(&*store, "job").await > lease.fence.get());
     let size: i64 = ask(&mut cluster.raws[to], &["CLUSTER", "COUNTKEYSINSLOT", &slot]).await;
     assert_eq!(size, 1, "the counter did not move along");

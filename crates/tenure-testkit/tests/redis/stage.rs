@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
+use tenure::claim::{Attempt, Claim, Eviction, Grant, Reentry, Released};
 use tenure::clock::SystemClock;
 use tenure::{Error, Holder, Key, Lease, Owner, Store};
 use tenure_testkit::servers::Server;
@@ -59,6 +59,10 @@ pub(crate) async fn ask<T: redis::FromRedisValue>(raw: &mut Raw, words: &[&str])
 
 pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
+}
+
+pub(crate) fn evicting(text: &str) -> Eviction {
+    Eviction::new(key(text), "a test").unwrap()
 }
 
 pub(crate) fn owner(text: &str) -> Owner {

@@ -8,7 +8,7 @@ use tenure::ErrorKind;
 use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, free_port};
 
-use crate::stage::{SOON, cycle, granted, key, open, refused};
+use crate::stage::{SOON, cycle, evicting, granted, key, open, refused};
 
 /// An authority, and a certificate for this host that it has signed.
 struct Papers {
@@ -70,7 +70,7 @@ async fn the_right_authority_is_trusted_and_no_other() {
     cycle(&*store, "job").await;
     granted(&*store, "job", "me").await;
     let mut watch = store.watch(&key("job")).await.unwrap();
-    store.force_release(&key("job")).await.unwrap();
+    store.force_release(&evicting("job")).await.unwrap();
     tenure_testkit::wait::bounded("the watch to be rung", SOON, watch.changed()).await.unwrap();
     for url in [format!("{at}?ca={}", other.ca.display()), at.clone()] {
         let (error, text) = refused(url).await;

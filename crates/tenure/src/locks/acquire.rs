@@ -311,7 +311,7 @@ impl<'a> Asking<'a> {
             drop(guard);
             return self.held(status).map(|()| None);
         }
-        context.tell(self.key(), EventKind::Granted { fence: status.fence, waited });
+        context.tell(self.key(), EventKind::Granted { fence: status.fence, waited: Some(waited) });
         Ok(Some(guard.with_doubt(std::mem::take(&mut self.doubt))))
     }
 
@@ -322,7 +322,7 @@ impl<'a> Asking<'a> {
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
         if first {
             let (fence, holder) = (status.fence, status.holder.clone());
-            let waited = context.clock.now().since(self.started);
+            let waited = Some(context.clock.now().since(self.started));
             let kind = EventKind::Contended { fence, holder, waited };
             context.tell(self.key(), kind);
         }
