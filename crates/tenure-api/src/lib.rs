@@ -11,7 +11,7 @@
 //! | [`rfc3339`] | times of day as text |
 //! | [`time`] | durations and timestamps as protocol buffers have them |
 //! | [`OPENAPI`] | the HTTP API as an OpenAPI document |
-//! | [`DESCRIPTORS`] | the descriptors of all of it, for reflection |
+//! | [`DESCRIPTORS`], [`DAPR_DESCRIPTORS`] | the descriptors of all of it, for reflection |
 //!
 //! The modules of messages are made from `proto/` by `tests/generated.rs`, which fails when they
 //! are not up to date. Nothing is generated when this crate is built: it needs no `protoc`.
@@ -46,3 +46,6 @@ pub const OPENAPI: &str = include_str!("../openapi/tenure.json");
 
 /// A `FileDescriptorSet` of every file under `proto/`, with what they import.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
+
+/// Of these, the one that Dapr's own ports serve.
+pub const DAPR_DESCRIPTORS: &[u8] = include_bytes!("generated/dapr_descriptors.bin");

@@ -9,9 +9,10 @@ use std::path::Path;
 
 use prost::Message;
 
-const FILES: [&str; 3] =
-    ["tenure/v1/locks.proto", "tenure/v1/store.proto", "dapr/proto/runtime/v1/dapr.proto"];
-const MADE: [&str; 3] = ["tenure.v1.rs", "dapr.proto.runtime.v1.rs", "descriptors.bin"];
+const DAPR: &str = "dapr/proto/runtime/v1/dapr.proto";
+const FILES: [&str; 3] = ["tenure/v1/locks.proto", "tenure/v1/store.proto", DAPR];
+const MADE: [&str; 4] =
+    ["tenure.v1.rs", "dapr.proto.runtime.v1.rs", "descriptors.bin", "dapr_descriptors.bin"];
 
 #[test]
 fn the_generated_modules_are_up_to_date() {
@@ -19,6 +20,8 @@ fn the_generated_modules_are_up_to_date() {
     let made = tempfile::tempdir().unwrap();
     let descriptors = protox::compile(FILES, [root.join("proto")]).unwrap();
     fs::write(made.path().join("descriptors.bin"), descriptors.encode_to_vec()).unwrap();
+    let dapr = protox::compile([DAPR], [root.join("proto")]).unwrap();
+    fs::write(made.path().join("dapr_descriptors.bin"), dapr.encode_to_vec()).unwrap();
     tonic_prost_build::configure()
         .out_dir(made.path())
         .build_client(true)

@@ -69,6 +69,11 @@ Examples:
   A sidecar over Redis, for any language and for Dapr's SDKs.
     TENURE_STORE=redis://10.0.0.5 tenure serve --dapr-http-port --dapr-grpc-port
 
+Environment:
+  DAPR_API_TOKEN  a token beside those of the configuration, as Dapr has it: with it set, whoever
+                  calls must bring one, and this one may lock, unlock and force in the namespace
+                  'default'
+
 Signals:
   SIGTERM and SIGINT end it cleanly: streams are told, locks are given back or left as the
   configuration says. SIGHUP reads the tokens and certificates anew.";

@@ -1,6 +1,6 @@
 //! `tenure serve`: a server from its configuration to its end.
 
-use tenure_server::config::{Config, LogFormat, STORE, StoreConfig, Url};
+use tenure_server::config::{Config, LogFormat, STORE, StoreConfig, TokenConfig, Url};
 use tenure_server::{Failure as ServerFailure, Running};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -72,6 +72,10 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     config.dapr.grpc_port = args.dapr_grpc_port.or(config.dapr.grpc_port);
     if let Some(url) = &args.forrst_upstream {
         config.forrst.upstream = Some(Url(url.clone()));
+    }
+    // One that is no text is a token too, which nobody can bring: the door is not left open.
+    if let Some(token) = std::env::var_os("DAPR_API_TOKEN").filter(|token| !token.is_empty()) {
+        config.tokens.push(TokenConfig::for_dapr(token.as_encoded_bytes()));
     }
     if args.log_json {
         config.log.format = LogFormat::Json;

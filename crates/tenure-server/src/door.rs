@@ -84,8 +84,29 @@ impl Door {
     /// # Errors
     /// `Unauthenticated`; `Forbidden` for a browser on behalf of a page of another host.
     pub fn identify(&self, headers: &HeaderMap, names: &[String]) -> Result<Identity, Failure> {
+        let token = bearer_of(headers).or_else(|| dapr_token_of(headers));
+        self.identify_by(token, headers, names)
+    }
+
+    /// As [`identify`](Self::identify), but the token is the one in Dapr's header, if there is one:
+    /// Dapr looks at no other, and `Authorization` may be for whoever stands behind it.
+    pub(crate) fn identify_for_dapr(
+        &self,
+        headers: &HeaderMap,
+        names: &[String],
+    ) -> Result<Identity, Failure> {
+        let token = dapr_token_of(headers).or_else(|| bearer_of(headers));
+        self.identify_by(token, headers, names)
+    }
+
+    fn identify_by(
+        &self,
+        token: Option<&str>,
+        headers: &HeaderMap,
+        names: &[String],
+    ) -> Result<Identity, Failure> {
         let guests = self.guests();
-        if let Some(token) = token_of(headers) {
+        if let Some(token) = token {
             return guests.by_token(token);
         }
         let by_name =
@@ -123,12 +144,14 @@ impl Guests {
     }
 }
 
-fn token_of(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let bearer = bearer.and_then(|value| value.split_once(' '));
-    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let dapr = || headers.get(DAPR_TOKEN)?.to_str().ok();
-    bearer.map(|(_, token)| token.trim()).or_else(dapr).filter(|token| !token.is_empty())
+fn bearer_of(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn dapr_token_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get(DAPR_TOKEN)?.to_str().ok().filter(|token| !token.is_empty())
 }
 
 /// Where a connection comes from, and the names in its certificate.
@@ -207,6 +230,18 @@ mod tests {
             let identity = door().identify(&headers(name, value), &[]).unwrap();
             assert_eq!(&*identity.name, "reader");
         }
+    }
+
+    #[test]
+    fn of_two_tokens_dapr_looks_at_its_own() {
+        let mut both = headers("authorization", "Bearer of-the-application");
+        both.extend(headers("dapr-api-token", "s3cret"));
+        assert_eq!(&*door().identify_for_dapr(&both, &[]).unwrap().name, "reader");
+        assert!(door().identify(&both, &[]).is_err());
+        let mut both = headers("authorization", "Bearer s3cret");
+        both.extend(headers("dapr-api-token", "wrong"));
+        assert!(door().identify_for_dapr(&both, &[]).is_err());
+        assert!(door().identify_for_dapr(&headers("authorization", "Bearer s3cret"), &[]).is_ok());
     }
 
     #[test]

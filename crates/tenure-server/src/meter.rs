@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::clock::Clock;
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
@@ -67,8 +69,8 @@ impl Store for MeterLayer {
         self.measured("release", self.inner.release(grant)).await
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        self.measured("force_release", self.inner.force_release(key)).await
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        self.measured("force_release", self.inner.force_release(eviction)).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

@@ -176,11 +176,14 @@ impl Metrics {
         });
     }
 
-    fn happened(&self, kind: &EventKind) {
+    /// Counts one thing that happened.
+    pub(crate) fn happened(&self, kind: &EventKind) {
         match kind {
             EventKind::Granted { waited, .. } => {
                 self.grants.inc();
-                self.waits.observe(waited.as_secs_f64());
+                if let Some(waited) = waited {
+                    self.waits.observe(waited.as_secs_f64());
+                }
             }
             EventKind::Contended { .. } => {
                 self.contended.inc();
@@ -199,7 +202,9 @@ impl Metrics {
                     _ => "other",
                 };
                 self.losses.get_or_create(&Reason { reason }).inc();
-                self.holds.observe(held.as_secs_f64());
+                if let Some(held) = held {
+                    self.holds.observe(held.as_secs_f64());
+                }
             }
             EventKind::Released { held, .. } => {
                 self.releases.inc();

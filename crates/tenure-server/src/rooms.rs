@@ -1,9 +1,12 @@
 //! The named stores of this server, and the locks of each namespace on them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tenure::{KeyPolicy, Locks, LocksBuilder, Namespace, Store};
+use futures_util::stream::{Stream, StreamExt};
+use tenure::clock::Clock;
+use tenure::{Event, EventKind, Events, Key, KeyPolicy, Locks, LocksBuilder, Namespace, Store};
 use tenure_api::Code;
 
 use crate::dapr::KeyPrefix;
@@ -12,6 +15,9 @@ use crate::metrics::Metrics;
 
 /// How many namespaces a server keeps open.
 const NAMESPACES_MAX: usize = 4096;
+
+/// The namespace of requests that name none, and the only one where keys tell none.
+pub(crate) const NAMESPACE: &str = "default";
 
 /// A store under a name of the server's configuration.
 #[derive(Clone, Debug)]
@@ -24,6 +30,14 @@ pub struct NamedStore {
     pub dapr_prefix: KeyPrefix,
 }
 
+impl NamedStore {
+    /// The namespace that a key tells, as it stands in this store, or every one.
+    pub(crate) fn namespace_of(&self, stored: &str) -> String {
+        let told = KeyPolicy::namespace_of(stored).filter(|_| self.key_policy.tells_namespace());
+        told.map_or_else(|| "*".to_owned(), |namespace| namespace.to_string())
+    }
+}
+
 /// The stores, and the locks of each namespace on them.
 #[derive(Debug)]
 pub struct Rooms {
@@ -32,6 +46,8 @@ pub struct Rooms {
     settings: LocksBuilder,
     metrics: Arc<Metrics>,
     open: Mutex<Open>,
+    /// What clients do with a store by themselves, once somebody has listened.
+    told: Mutex<HashMap<String, Arc<Events>>>,
 }
 
 /// The locks of the namespaces that are open.
@@ -74,14 +90,16 @@ impl Open {
 }
 
 impl Rooms {
-    /// Locks on these stores, opened with these settings.
+    /// Locks on these stores, opened with these settings. The default store may be none: it is
+    /// empty then.
     pub(crate) fn new(
         stores: BTreeMap<String, NamedStore>,
         default_store: String,
         settings: LocksBuilder,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { stores, default_store, settings, metrics, open: Mutex::default() }
+        let (open, told) = (Mutex::default(), Mutex::default());
+        Self { stores, default_store, settings, metrics, open, told }
     }
 
     /// The store of that name, and the name; the default one for an empty name.
@@ -92,7 +110,11 @@ impl Rooms {
         let name = if name.is_empty() { &self.default_store } else { name };
         let found = self.stores.get_key_value(name);
         let (name, store) = found.ok_or_else(|| {
-            Failure::new(Code::NoSuchPlace, format!("this server has no store {name:?}"))
+            let text = match name {
+                "" => "this server has several stores, and none for requests that name none".into(),
+                name => format!("this server has no store {name:?}"),
+            };
+            Failure::new(Code::NoSuchPlace, text)
         })?;
         Ok((name, store))
     }
@@ -110,6 +132,11 @@ impl Rooms {
     /// what the store says.
     pub async fn locks(&self, store: &str, namespace: &str) -> Result<Arc<Locks>, Failure> {
         let (name, named) = self.store(store)?;
+        if namespace != NAMESPACE && !named.key_policy.tells_namespace() {
+            // All of them would be one room, whatever the rights in each.
+            let text = format!("store {name:?} has raw keys, and no namespace but {NAMESPACE:?}");
+            return Err(Failure::new(Code::NoSuchPlace, text));
+        }
         let place = (name.to_owned(), namespace.to_owned());
         if let Some(locks) = self.open().get(&place) {
             return Ok(locks);
@@ -130,6 +157,37 @@ impl Rooms {
         self.metrics.follow(&locks);
         open.put(place, Arc::clone(&locks));
         Ok(locks)
+    }
+
+    /// Tells what a client did with a store by itself. The key is that of the store.
+    pub(crate) fn tell(&self, store: &str, clock: &dyn Clock, key: &Key, kind: EventKind) {
+        self.metrics.happened(&kind);
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(events) = self.store(store).ok().and_then(|(name, _)| told.get(name)) {
+            events.tell(clock, key, kind);
+        }
+    }
+
+    /// What clients do with a store by themselves, as those in a namespace may see it.
+    pub(crate) fn told(
+        &self,
+        store: &str,
+        namespace: &str,
+        clock: Arc<dyn Clock>,
+    ) -> Result<impl Stream<Item = Event> + Send + use<>, Failure> {
+        let (name, named) = self.store(store)?;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = told.entry(name.to_owned()).or_default().listen(clock);
+        let (is_raw, namespace) = (!named.key_policy.tells_namespace(), namespace.to_owned());
+        let seen = move |mut event: Event| {
+            if !is_raw && !matches!(event.kind, EventKind::Missed { .. }) {
+                KeyPolicy::namespace_of(event.key.as_str())
+                    .filter(|told| told.as_str() == namespace)?;
+                event.key = KeyPolicy::label_of(&event.key);
+            }
+            Some(event)
+        };
+        Ok(events.filter_map(move |event| ready(seen(event))))
     }
 
     /// All locks that are open.

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
-use tenure_api::{Code, DESCRIPTORS};
+use tenure_api::{Code, DAPR_DESCRIPTORS, DESCRIPTORS};
 use tonic::service::Routes;
 use tower::ServiceExt;
 
@@ -34,7 +34,7 @@ pub(crate) fn router(
         .layer(from_fn(whole))
         .merge(forrst::routes(api, calls)?)
         .merge(grpc::services(api))
-        .merge(reflection()?)
+        .merge(reflection(DESCRIPTORS)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
     let open = rest::open_routes(Arc::clone(api)).merge(grpc::health(api));
     let dapr = dapr::routes(sidecar, door);
@@ -50,17 +50,17 @@ pub(crate) fn dapr_router(
     sidecar: &Arc<Sidecar>,
     door: &Arc<Door>,
 ) -> Result<Router, Failure> {
-    let reflection = reflection()?
+    let reflection = reflection(DAPR_DESCRIPTORS)?
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(sidecar)), dapr::enter));
     let dapr = dapr::routes(sidecar, door);
     let about = reflection.merge(grpc::health(api));
     Ok(forgiving(dapr.clone().merge(about), dapr))
 }
 
-/// The service that tells which services there are.
-fn reflection() -> Result<Router, Failure> {
+/// The service that tells which services there are: those that have these descriptors.
+fn reflection(descriptors: &[u8]) -> Result<Router, Failure> {
     let service = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(descriptors)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;

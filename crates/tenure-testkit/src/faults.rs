@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::clock::{Clock, SystemClock};
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
@@ -207,8 +209,8 @@ impl Store for Faults {
         strike!(self, Release, release(grant))
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        strike!(self, ForceRelease, force_release(key))
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        strike!(self, ForceRelease, force_release(eviction))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
 use tenure::{Key, Lease, Result, Status, Store};
@@ -54,8 +56,8 @@ impl Store for Halting {
         halting!(self.release(grant))
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        halting!(self.force_release(key))
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        halting!(self.force_release(eviction))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

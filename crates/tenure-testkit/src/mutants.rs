@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use tenure::planted::Bug;
 use tenure::store::StoreInfo;
@@ -70,7 +70,7 @@ impl Mutant {
     }
 
     async fn take_anyway(&self, claim: &Claim) -> Result<Attempt> {
-        self.inner.force_release(&claim.key).await?;
+        self.inner.force_release(&evicting(&claim.key)?).await?;
         self.inner.try_acquire(claim).await
     }
 
@@ -137,10 +137,12 @@ impl Store for Mutant {
 
     async fn release(&self, grant: &Grant) -> Result<Released> {
         let answer = match self.bug {
-            StoreBug::ReleaseTakesAny => match self.inner.force_release(&grant.key).await? {
-                Some(status) => Released::Released(status),
-                None => Released::NotHeld(None),
-            },
+            StoreBug::ReleaseTakesAny => {
+                match self.inner.force_release(&evicting(&grant.key)?).await? {
+                    Some(status) => Released::Released(status),
+                    None => Released::NotHeld(None),
+                }
+            }
             StoreBug::FenceRestarts => {
                 self.inner.release(&Grant { fence: None, ..grant.clone() }).await?
             }
@@ -152,8 +154,8 @@ impl Store for Mutant {
         Ok(answer)
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        self.inner.force_release(key).await
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        self.inner.force_release(eviction).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
@@ -185,4 +187,8 @@ fn nobody(claim: &Claim) -> Status {
         granted_at: std::time::SystemTime::UNIX_EPOCH,
         remaining: Duration::ZERO,
     }
+}
+
+fn evicting(key: &Key) -> Result<Eviction> {
+    Eviction::new(key.clone(), "a planted bug")
 }

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use crate::error::{Error, Operation, Result};
 use crate::fence::Fence;
 use crate::holder::Holder;
 use crate::key::{Key, Namespace};
 use crate::lease::{Lease, Status};
 use crate::owner::Owner;
+
+const REASON_BYTES_MAX: usize = 1024;
 
 /// What happens when the claim's own owner already holds the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +81,36 @@ pub enum Released {
     Released(Status),
     /// It was not that owner's; whose it is, if anyone's.
     NotHeld(Option<Status>),
+}
+
+/// Asking to end whichever lease stands on a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// What is held.
+    pub key: Key,
+    /// Why, for people.
+    pub reason: String,
+}
+
+impl Eviction {
+    /// An eviction for this reason, of 1 to 1024 bytes without control characters.
+    ///
+    /// # Errors
+    /// `Invalid` for a reason that is blank, too long or has control characters.
+    pub fn new(key: Key, reason: &str) -> Result<Self> {
+        if reason.trim().is_empty()
+            || reason.len() > REASON_BYTES_MAX
+            || reason.chars().any(char::is_control)
+        {
+            return Err(Error::invalid(format!(
+                "reason must have 1 to {REASON_BYTES_MAX} bytes without control characters, this \
+                 one has {}",
+                reason.len()
+            ))
+            .during(Operation::ForceRelease));
+        }
+        Ok(Self { key, reason: reason.to_owned() })
+    }
 }
 
 /// Asking for one page of a namespace's leases, in the order of their keys.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::random::Random;
 
 const BYTES_MAX: usize = 1024;
 
@@ -44,6 +45,18 @@ impl Holder {
         Self::new(&format!("{} {note}", self.0))
     }
 
+    /// This label with a mark behind it that no other has.
+    ///
+    /// # Errors
+    /// `Invalid` when the whole would be too long, `Unavailable` without randomness.
+    pub(crate) fn marked(&self, random: &dyn Random) -> Result<Self> {
+        let mut bytes = [0; 8];
+        if !random.fill(&mut bytes) {
+            return Err(Error::unavailable("the operating system gave no random bytes"));
+        }
+        Self::new(&format!("{}#{:016x}", self.0, u64::from_le_bytes(bytes)))
+    }
+
     /// The label.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -67,12 +80,20 @@ fn host_name() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::SystemRandom;
 
     #[test]
     fn a_note_stands_behind_host_and_pid() {
         let label = Holder::this_process().with_note("nightly import").unwrap();
         assert!(label.as_str().contains(&format!("/{} ", std::process::id())));
         assert!(label.as_str().ends_with(" nightly import"));
+    }
+
+    #[test]
+    fn a_mark_is_new_every_time() {
+        let label = Holder::new("host/7").unwrap();
+        let [one, two] = [(); 2].map(|()| label.marked(&SystemRandom).unwrap());
+        assert!(one.as_str().starts_with("host/7#") && one != two, "{one} {two}");
     }
 
     #[test]

@@ -113,6 +113,26 @@ impl KeyPolicy {
         Namespace::new(namespace).ok().filter(|_| matches!(scheme, "t1" | "t1h"))
     }
 
+    /// A stored key as events may show it, to those in its namespace.
+    #[must_use]
+    pub fn label_of(stored: &Key) -> Key {
+        let tail = Self::namespace_of(stored.as_str())
+            .and_then(|namespace| stored.as_str().split_once(&format!("/{namespace}/")));
+        match tail {
+            Some(("t1h", digest)) => {
+                Key::stored(format!("#{}", digest.get(..LABEL_HEX).unwrap_or(digest)))
+            }
+            Some((_, key)) => Key::stored(key.to_owned()),
+            None => stored.clone(),
+        }
+    }
+
+    /// Whether a stored key tells its namespace; not under [`raw`](Self::raw).
+    #[must_use]
+    pub const fn tells_namespace(&self) -> bool {
+        !matches!(self.0, Scheme::Raw)
+    }
+
     /// The key as errors, events and logs may show it.
     pub(crate) fn label(&self, namespace: &Namespace, key: &Key) -> Key {
         match &self.0 {
@@ -201,6 +221,17 @@ mod tests {
         }
         for text in ["", "t1", "t1/", "t1/a", "t2/a/b", "a/b/c", "t1//b", "t1/ü/b", "x"] {
             assert_eq!(KeyPolicy::namespace_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_stored_key_is_shown_like_the_key() {
+        let namespace = Namespace::new("t1").unwrap();
+        let hashed = KeyPolicy::hashed("0123456789abcdef").unwrap();
+        for policy in [KeyPolicy::plain(), hashed, KeyPolicy::raw()] {
+            let key = key("c/t1/d");
+            let stored = policy.store_key(&namespace, &key);
+            assert_eq!(KeyPolicy::label_of(&stored), policy.label(&namespace, &key), "{stored}");
         }
     }
 

@@ -85,8 +85,8 @@ pub use key::{KEY_BYTES_MAX, Key, Namespace};
 pub use key_policy::KeyPolicy;
 pub use lease::{Lease, Status};
 pub use locks::{
-    Backoff, Event, EventKind, Excess, Guard, GuardView, Limits, LockRequest, LockedFn, Locks,
-    LocksBuilder, LostReason, QueueLengths, Waiting,
+    Backoff, Event, EventKind, Events, Excess, Guard, GuardView, Limits, LockRequest, LockedFn,
+    Locks, LocksBuilder, LostReason, QueueLengths, Waiting,
 };
 pub use owner::Owner;
 pub use store::Store;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::error::Result;
 use crate::finding::{Finding, Severity};
 use crate::key::Key;
@@ -128,7 +130,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Ends whichever lease stands on the key; says which it was. An entry that a store cannot read
     /// and says to force-release is replaced, and no fence goes back by that.
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>>;
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>>;
 
     /// The live lease on the key, with its owner: callers above keep that to themselves. An owner
     /// that this store was never told, in a claim or a renewal, may be a placeholder which is equal

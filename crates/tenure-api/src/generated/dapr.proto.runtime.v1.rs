@@ -161,6 +161,68 @@ pub struct GetMetadataResponse {
     pub runtime_version: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "9")]
     pub enabled_features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "10")]
+    pub actor_runtime: ::core::option::Option<ActorRuntime>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ActorRuntime {
+    #[prost(enumeration = "actor_runtime::ActorRuntimeStatus", tag = "1")]
+    pub runtime_status: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub active_actors: ::prost::alloc::vec::Vec<ActiveActorsCount>,
+    #[prost(bool, tag = "3")]
+    pub host_ready: bool,
+    #[prost(string, tag = "4")]
+    pub placement: ::prost::alloc::string::String,
+}
+/// Nested message and enum types in `ActorRuntime`.
+pub mod actor_runtime {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum ActorRuntimeStatus {
+        Initializing = 0,
+        Disabled = 1,
+        Running = 2,
+    }
+    impl ActorRuntimeStatus {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Initializing => "INITIALIZING",
+                Self::Disabled => "DISABLED",
+                Self::Running => "RUNNING",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "INITIALIZING" => Some(Self::Initializing),
+                "DISABLED" => Some(Self::Disabled),
+                "RUNNING" => Some(Self::Running),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ActiveActorsCount {
+    #[prost(string, tag = "1")]
+    pub r#type: ::prost::alloc::string::String,
+    #[prost(int32, tag = "2")]
+    pub count: i32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RegisteredComponents {

@@ -1420,6 +1420,9 @@ pub struct ForceReleaseRequest {
     pub store: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub key: ::prost::alloc::string::String,
+    /// Goes into the audit log.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ForceReleaseResponse {

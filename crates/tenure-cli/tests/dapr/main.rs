@@ -8,12 +8,18 @@
 mod redis;
 mod sidecar;
 
-use sidecar::{Sidecar, client, run};
+use sidecar::{Sidecar, client, ended, run};
 
 #[tokio::test]
 async fn the_python_sdk_works_unmodified() {
     let sidecar = Sidecar::start(&[]).await;
     run(client::python("locks.py"), &sidecar).await;
+}
+
+#[tokio::test]
+async fn the_asynchronous_python_sdk_works_unmodified() {
+    let sidecar = Sidecar::start(&[]).await;
+    run(client::python("locks_aio.py"), &sidecar).await;
 }
 
 #[tokio::test]
@@ -40,10 +46,26 @@ async fn with_a_token_they_work_too() {
     let sidecar = Sidecar::start(&["--config", config.to_str().unwrap()]).await;
     for mut client in [
         client::python("locks.py"),
+        client::python("locks_aio.py"),
         client::node("locks.js", "http"),
         client::node("locks.js", "grpc"),
     ] {
         client.env("DAPR_API_TOKEN", "s3cret");
         run(client, &sidecar).await;
+    }
+}
+
+#[tokio::test]
+async fn with_dapr_s_own_variable_the_server_asks_for_the_token() {
+    let sidecar = Sidecar::start_with_token(&[], "s3cret").await;
+    let with = |token: &str| {
+        let mut client = client::python("locks.py");
+        client.env("DAPR_API_TOKEN", token);
+        client
+    };
+    run(with("s3cret"), &sidecar).await;
+    for token in ["", "wrong"] {
+        let (success, said) = ended(with(token), &sidecar).await;
+        assert!(!success && said.contains("UNAUTHENTICATED"), "{token:?}: {said}");
     }
 }

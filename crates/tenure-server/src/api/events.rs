@@ -1,6 +1,8 @@
 //! What happens to locks, as it happens.
 
-use futures_util::{Stream, StreamExt};
+use std::sync::Arc;
+
+use futures_util::{Stream, StreamExt, stream};
 use tenure::{Event, EventKind};
 
 use super::{Api, Place, settled};
@@ -30,12 +32,15 @@ impl Api {
         caller.must(Verb::List, &place.namespace)?;
         let ticket = self.streams.take(caller.client())?;
         let locks = self.rooms.locks(&place.store, &place.namespace).await?;
+        let clock = Arc::clone(&self.clock);
+        let told = self.rooms.told(&place.store, &place.namespace, clock)?;
         let mut closing = self.closing.subscribe();
         let closed = async move {
             let _ = closing.wait_for(|closing| *closing).await;
         };
         let prefix = place.key;
-        let events = locks.events().take_until(Box::pin(closed)).filter(move |event| {
+        let events = stream::select(locks.events(), told);
+        let events = events.take_until(Box::pin(closed)).filter(move |event| {
             let _live_as_long = (&ticket, &locks);
             let missed = matches!(event.kind, EventKind::Missed { .. });
             std::future::ready(missed || event.key.as_str().starts_with(&prefix))

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 pub use hold::{HoldEvent, Holding};
 pub use lock::{Granted, Order, Renewal};
 pub use read::{LockState, PageOf, StoreState};
+pub(crate) use store::ANY_USE;
 pub use store::{OWNERS_MAX, STORED_KEY_MAX};
 pub use watching::{News, Watching};
 
@@ -32,7 +33,7 @@ use crate::failure::Failure;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, Standing};
 use crate::quota::Quota;
-use crate::rooms::Rooms;
+use crate::rooms::{NAMESPACE, Rooms};
 use held::Held;
 use lent::Lent;
 use ready::Look;
@@ -224,6 +225,6 @@ impl Api {
 
 /// The place, with the usual namespace where none was named.
 fn settled(place: &Place) -> Place {
-    let namespace = if place.namespace.is_empty() { "default" } else { &place.namespace };
+    let namespace = if place.namespace.is_empty() { NAMESPACE } else { &place.namespace };
     Place { namespace: namespace.to_owned(), ..place.clone() }
 }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::store::StoreInfo;
-use tenure::{Fence, KEY_BYTES_MAX, Key, KeyPolicy, Status, Store};
+use tenure::{EventKind, Fence, KEY_BYTES_MAX, Key, KeyPolicy, LostReason, Status, Store};
 use tenure_api::Code;
 
 use super::{Api, Place};
@@ -27,7 +29,7 @@ pub const OWNERS_MAX: usize = 64;
 const PAGE_MAX: usize = 1000;
 
 /// Whoever has one of these has something to do with a store.
-const ANY_USE: &[Verb] = &[Verb::Acquire, Verb::Read, Verb::List];
+pub(crate) const ANY_USE: &[Verb] = &[Verb::Acquire, Verb::Read, Verb::List];
 
 /// Whoever may lock a key may also see who holds it, to wait for it.
 pub(super) const LOOK: &[Verb] = &[Verb::Read, Verb::Acquire];
@@ -58,9 +60,11 @@ impl Api {
         claim: &Claim,
     ) -> Result<Attempt, Failure> {
         let work = async {
-            let store = self.keeping(caller, &[Verb::Acquire], store, &claim.key)?;
-            self.check_ttl(&*store, claim.ttl)?;
-            Ok(store.try_acquire(claim).await?)
+            let kept = self.keeping(caller, &[Verb::Acquire], store, &claim.key)?;
+            self.check_ttl(&**kept, claim.ttl)?;
+            let attempt = kept.try_acquire(claim).await?;
+            self.tell(store, &claim.key, tried(&attempt));
+            Ok(attempt)
         };
         let outcome = work.await;
         let ended = end(&outcome, |attempt| match attempt {
@@ -83,9 +87,12 @@ impl Api {
     ) -> Result<Renewed, Failure> {
         let key = &renewal.grant.key;
         let work = async {
-            let store = self.keeping(caller, &[Verb::Acquire], store, key)?;
-            self.check_ttl(&*store, renewal.ttl)?;
-            Ok(store.renew(renewal).await?)
+            let kept = self.keeping(caller, &[Verb::Acquire], store, key)?;
+            self.check_ttl(&**kept, renewal.ttl)?;
+            let sent = self.clock.now();
+            let renewed = kept.renew(renewal).await?;
+            self.tell(store, key, prolonged(&renewed, renewal, self.clock.now().since(sent)));
+            Ok(renewed)
         };
         let outcome = work.await;
         let ended = end(&outcome, |renewed| match renewed {
@@ -107,8 +114,12 @@ impl Api {
         grant: &Grant,
     ) -> Result<Released, Failure> {
         let work = async {
-            let store = self.keeping(caller, &[Verb::Acquire], store, &grant.key)?;
-            Ok(store.release(grant).await?)
+            let kept = self.keeping(caller, &[Verb::Acquire], store, &grant.key)?;
+            let released = kept.release(grant).await?;
+            if let Released::Released(Status { fence, .. }) = released {
+                self.tell(store, &grant.key, EventKind::Released { fence, held: None });
+            }
+            Ok(released)
         };
         let outcome = work.await;
         let ended = end(&outcome, |released| match released {
@@ -127,20 +138,26 @@ impl Api {
         &self,
         caller: &Caller,
         store: &str,
-        key: &Key,
+        eviction: &Eviction,
     ) -> Result<Option<Status>, Failure> {
+        let Eviction { key, reason } = eviction;
+        let place = &self.place(store, key);
+        let deed =
+            |call, fence, code| Deed { call, place, fence, reason: Some(reason.as_str()), code };
         let work = async {
             let kept = self.keeping(caller, &[Verb::Force], store, key)?;
-            let (call, place) = ("force_release_asked", &place(store, key));
-            let deed = Deed { call, place, fence: None, reason: None, code: None };
-            self.ledger.announce(caller, &deed)?;
-            Ok(kept.force_release(key).await?)
+            self.ledger.announce(caller, &deed("force_release_asked", None, None))?;
+            let evicted = kept.force_release(eviction).await?;
+            if let Some(Status { fence, .. }) = evicted {
+                self.tell(store, key, EventKind::Forced { fence, reason: reason.clone() });
+            }
+            Ok(evicted)
         };
         let outcome = work.await;
-        let ended = end(&outcome, |evicted: &Option<Status>| {
+        let (fence, code) = end(&outcome, |evicted: &Option<Status>| {
             (evicted.as_ref().map(|status| status.fence), None)
         });
-        self.noted(caller, "force_release", store, key, ended);
+        self.ledger.record(caller, &deed("force_release", fence, code));
         outcome
     }
 
@@ -183,7 +200,7 @@ impl Api {
         store: &str,
         query: &ListQuery,
     ) -> Result<Page, Failure> {
-        caller.must(Verb::List, &namespace(&query.prefix))?;
+        caller.must(Verb::List, &self.namespace(store, &query.prefix))?;
         let prefix = &query.prefix;
         if prefix.len() > STORED_KEY_MAX {
             let size = prefix.len();
@@ -216,9 +233,29 @@ impl Api {
         verbs: &[Verb],
         store: &str,
         key: &Key,
-    ) -> Result<Arc<dyn Store>, Failure> {
-        caller.must_one(verbs, &namespace(key.as_str()))?;
-        Ok(Arc::clone(&self.rooms.store(store)?.1.store))
+    ) -> Result<&Arc<dyn Store>, Failure> {
+        caller.must_one(verbs, &self.namespace(store, key.as_str()))?;
+        Ok(&self.rooms.store(store)?.1.store)
+    }
+
+    /// The namespace that a key tells, as it stands in a store, or every one.
+    fn namespace(&self, store: &str, stored: &str) -> String {
+        match self.rooms.store(store) {
+            Ok((_, named)) => named.namespace_of(stored),
+            // Where nothing is, nothing is told but the rights of the caller.
+            Err(_) => KeyPolicy::namespace_of(stored).map_or("*".into(), |told| told.to_string()),
+        }
+    }
+
+    /// A key of a store, for the audit log.
+    fn place(&self, store: &str, key: &Key) -> Place {
+        let namespace = self.namespace(store, key.as_str());
+        Place { store: store.to_owned(), namespace, key: key.to_string() }
+    }
+
+    /// Tells what a client did by itself. How long it waited or held is for it to know.
+    fn tell(&self, store: &str, key: &Key, kind: EventKind) {
+        self.rooms.tell(store, &*self.clock, key, kind);
     }
 
     /// Writes down how a call ended.
@@ -230,7 +267,7 @@ impl Api {
         key: &Key,
         (fence, code): (Option<Fence>, Option<Code>),
     ) {
-        let place = &place(store, key);
+        let place = &self.place(store, key);
         self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
     }
 
@@ -246,16 +283,24 @@ impl Api {
     }
 }
 
-/// The namespace that a stored key tells, or every one.
-pub(super) fn namespace(stored: &str) -> String {
-    let told = KeyPolicy::namespace_of(stored);
-    told.map_or_else(|| "*".to_owned(), |namespace| namespace.to_string())
+fn tried(attempt: &Attempt) -> EventKind {
+    match attempt {
+        Attempt::Granted(lease) => EventKind::Granted { fence: lease.fence, waited: None },
+        Attempt::Held(status) => {
+            let (fence, holder) = (status.fence, status.holder.clone());
+            EventKind::Contended { fence, holder, waited: None }
+        }
+    }
 }
 
-/// A key of a store, for the audit log.
-fn place(store: &str, key: &Key) -> Place {
-    let namespace = namespace(key.as_str());
-    Place { store: store.to_owned(), namespace, key: key.to_string() }
+fn prolonged(renewed: &Renewed, renewal: &Renewal, took: Duration) -> EventKind {
+    match renewed {
+        Renewed::Renewed(lease) => EventKind::Renewed { fence: lease.fence, took },
+        Renewed::Lost(_) => {
+            let fence = renewal.grant.fence.unwrap_or(Fence::new(0));
+            EventKind::Lost { fence, reason: LostReason::Refused, held: None }
+        }
+    }
 }
 
 /// The fence and the code that a call ended with.

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use tenure::Key;
 use tenure::watch::Watch;
-use tenure::{Key, Store};
 use tenure_api::Code;
 use tokio::sync::{oneshot, watch};
 
 use super::Api;
-use super::store::{LOOK, namespace};
+use super::store::LOOK;
 use crate::access::Caller;
 use crate::failure::Failure;
 use crate::quota::Ticket;
+use crate::rooms::NamedStore;
 
 /// How many keys one client may have watched on one stream.
 const KEYS_MAX: usize = 100_000;
@@ -44,7 +45,7 @@ impl News {
 /// The keys of one client that are watched.
 pub struct Watching {
     caller: Caller,
-    store: Arc<dyn Store>,
+    named: NamedStore,
     keys: HashMap<Key, Entry>,
     turns: FuturesUnordered<Turning>,
     news: News,
@@ -81,10 +82,9 @@ impl Api {
     /// `NoSuchPlace`, `LimitReached`.
     pub fn watching(&self, caller: &Caller, store: &str) -> Result<Watching, Failure> {
         caller.must_somewhere(LOOK)?;
-        let store = Arc::clone(&self.rooms.store(store)?.1.store);
         Ok(Watching {
             caller: caller.clone(),
-            store,
+            named: self.rooms.store(store)?.1.clone(),
             keys: HashMap::new(),
             turns: FuturesUnordered::new(),
             news: News::default(),
@@ -110,7 +110,7 @@ impl Watching {
         }
         let (end, mut ended) = oneshot::channel();
         self.keys.insert(key.clone(), Entry { stands: false, _end: end });
-        let store = Arc::clone(&self.store);
+        let store = Arc::clone(&self.named.store);
         self.turns.push(Box::pin(async move {
             tokio::select! {
                 biased;
@@ -124,7 +124,7 @@ impl Watching {
     }
 
     fn may_add(&self, key: &Key) -> Result<(), Failure> {
-        self.caller.must_one(LOOK, &namespace(key.as_str()))?;
+        self.caller.must_one(LOOK, &self.named.namespace_of(key.as_str()))?;
         if self.keys.len() < KEYS_MAX {
             return Ok(());
         }

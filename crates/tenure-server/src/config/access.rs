@@ -1,10 +1,12 @@
 //! Who may do what.
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::access::{Grants, Verb};
 use crate::door::Token;
 use crate::failure::Failure;
+use crate::rooms::NAMESPACE;
 
 /// Whoever brings this token.
 #[derive(Clone, Debug, Deserialize)]
@@ -50,6 +52,15 @@ pub struct GrantConfig {
 }
 
 impl TokenConfig {
+    /// Dapr's own token, `DAPR_API_TOKEN`: whoever brings it may do all that Dapr's API offers.
+    #[must_use]
+    pub fn for_dapr(token: &[u8]) -> Self {
+        let sha256 = Sha256::digest(token).iter().map(|byte| format!("{byte:02x}")).collect();
+        let verbs = [Verb::Acquire, Verb::Force].map(|verb| verb.name().to_owned()).to_vec();
+        let grants = vec![GrantConfig { namespace: NAMESPACE.to_owned(), verbs }];
+        Self { name: "dapr".to_owned(), sha256, grants }
+    }
+
     /// The token as the door knows it.
     ///
     /// # Errors

@@ -153,9 +153,12 @@ fn redis(metadata: &BTreeMap<String, String>) -> Result<StoreConfig, String> {
     let tls = if get("enabletls").is_some_and(is_truthy) { "s" } else { "" };
     let layout = if is_failover { "+sentinel" } else { "" };
     let mut url = format!("redis{tls}{layout}://");
-    if let Some(password) = get("redispassword") {
-        let user = encoded(get("redisusername").unwrap_or_default());
-        url += &format!("{user}:{}@", encoded(password));
+    match (get("redisusername"), get("redispassword")) {
+        (user, Some(password)) => {
+            url += &format!("{}:{}@", encoded(user.unwrap_or_default()), encoded(password));
+        }
+        (Some(_), None) => return Err("redisUsername needs redisPassword".to_owned()),
+        (None, None) => {}
     }
     let database = get("redisdb").unwrap_or("0");
     let database: u32 = database.parse().map_err(|_| "redisDB must be a number".to_owned())?;
@@ -265,6 +268,7 @@ mod tests {
         let host = "  - name: redisHost\n    value: h\n";
         let with = |more: &str| refused(&component(&format!("{host}{more}")));
         assert!(with("  - name: redisType\n    value: cluster\n").contains("Cluster"));
+        assert!(with("  - name: redisUsername\n    value: hunter2\n").contains("redisPassword"));
         assert!(with("  - name: failover\n    value: 1\n").contains("sentinelMasterName"));
         assert!(with("  - name: redisDB\n    value: hunter2\n").contains("redisDB"));
         assert!(with("  - name: clientKey\n    value: hunter2\n").contains("clientkey"));

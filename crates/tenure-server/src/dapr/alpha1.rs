@@ -40,9 +40,7 @@ impl Sidecar {
         };
         match self.api.lock(caller, &order).await {
             Ok(_) => Ok(TryLockResponse { success: true }),
-            Err(failure) if matches!(failure.code, Code::Held | Code::TimedOut) => {
-                Ok(TryLockResponse { success: false })
-            }
+            Err(failure) if failure.code == Code::Held => Ok(TryLockResponse { success: false }),
             Err(failure) => Err(DaprFailure::alpha1(failure, DaprFailure::try_lock)),
         }
     }

@@ -25,7 +25,7 @@ pub(crate) async fn enter(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match door.identify(request.headers(), &peer.names) {
+    match door.identify_for_dapr(request.headers(), &peer.names) {
         Ok(identity) => {
             let peer = Some(peer.address.ip());
             request.extensions_mut().insert(Caller { identity, peer });

@@ -89,8 +89,13 @@ impl Dapr for DaprGrpc {
         Ok(Response::new(ForceUnlockResponseAlpha2 {}))
     }
 
-    async fn get_metadata(&self, _: Request<GetMetadataRequest>) -> Answer<GetMetadataResponse> {
-        Ok(Response::new(self.0.metadata()))
+    async fn get_metadata(
+        &self,
+        request: Request<GetMetadataRequest>,
+    ) -> Answer<GetMetadataResponse> {
+        let caller = caller_of(&request)?;
+        let metadata = self.0.metadata(&caller);
+        metadata.map(Response::new).map_err(DaprFailure::plain_status)
     }
 
     async fn set_metadata(

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use tenure_api::dapr_v1::{GetMetadataResponse, RegisteredComponents};
+use tenure_api::dapr_v1::actor_runtime::ActorRuntimeStatus;
+use tenure_api::dapr_v1::{ActorRuntime, GetMetadataResponse, RegisteredComponents};
 
 use super::failure::DaprFailure;
 use super::sidecar::Sidecar;
 use crate::access::{Caller, Verb};
+use crate::api::ANY_USE;
 
 /// How much applications may add.
 const ENTRIES_MAX: usize = 128;
@@ -17,7 +19,9 @@ const VALUE_BYTES_MAX: usize = 4096;
 const VERSION: &str = concat!("tenure-", env!("CARGO_PKG_VERSION"));
 
 impl Sidecar {
-    pub(super) fn metadata(&self) -> GetMetadataResponse {
+    /// For whoever may do anything with locks.
+    pub(super) fn metadata(&self, caller: &Caller) -> Result<GetMetadataResponse, DaprFailure> {
+        caller.must_somewhere(ANY_USE).map_err(DaprFailure::lock)?;
         let component = |name: &str, kind: &str| RegisteredComponents {
             name: name.to_owned(),
             r#type: format!("lock.{kind}"),
@@ -28,13 +32,15 @@ impl Sidecar {
         let components = stores.map(|(name, named, _)| component(name, named.store.info().name));
         let mut extended: HashMap<_, _> = self.extended().clone().into_iter().collect();
         extended.insert("daprRuntimeVersion".to_owned(), VERSION.to_owned());
-        GetMetadataResponse {
+        let runtime_status = ActorRuntimeStatus::Disabled.into();
+        Ok(GetMetadataResponse {
             id: self.app_id.clone(),
             registered_components: components.collect(),
             extended_metadata: extended,
             runtime_version: VERSION.to_owned(),
             enabled_features: Vec::new(),
-        }
+            actor_runtime: Some(ActorRuntime { runtime_status, ..ActorRuntime::default() }),
+        })
     }
 
     /// Adds to what is told, or replaces what was added.

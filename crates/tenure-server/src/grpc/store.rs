@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use tenure::claim::{Attempt, ListQuery, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{Attempt, Eviction, ListQuery, Pledge, Released, Renewal, Renewed};
 use tenure::{Key, Namespace};
 use tenure_api::tenure_v1::store_service_server::StoreService;
 use tenure_api::tenure_v1::{
@@ -85,8 +85,9 @@ impl StoreService for StoreGrpc {
         request: Request<ForceReleaseRequest>,
     ) -> Answer<ForceReleaseResponse> {
         let caller = caller_of(&request)?;
-        let ForceReleaseRequest { store, key: named } = request.into_inner();
-        let evicted = self.api.force_release(&caller, &store, &key(&named)?).await?;
+        let ForceReleaseRequest { store, key: named, reason } = request.into_inner();
+        let eviction = Eviction::new(key(&named)?, &reason).map_err(crate::Failure::from)?;
+        let evicted = self.api.force_release(&caller, &store, &eviction).await?;
         Ok(Response::new(ForceReleaseResponse { evicted: evicted.as_ref().map(lease) }))
     }
 

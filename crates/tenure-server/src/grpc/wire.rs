@@ -74,16 +74,16 @@ pub(super) fn event(event: Event) -> wire::WatchEventsResponse {
         ..Default::default()
     };
     let (kind, fence, took) = match event.kind {
-        EventKind::Granted { fence, waited } => (Kind::Granted, Some(fence), Some(waited)),
+        EventKind::Granted { fence, waited } => (Kind::Granted, Some(fence), waited),
         EventKind::Contended { fence, holder, waited } => {
             told.holder = holder.to_string();
-            (Kind::Contended, Some(fence), Some(waited))
+            (Kind::Contended, Some(fence), waited)
         }
         EventKind::TimedOut { waited } => (Kind::TimedOut, None, Some(waited)),
         EventKind::Renewed { fence, took } => (Kind::Renewed, Some(fence), Some(took)),
         EventKind::Lost { fence, reason, held } => {
             told.reason = reason.to_string();
-            (Kind::Lost, Some(fence), Some(held))
+            (Kind::Lost, Some(fence), held)
         }
         EventKind::Released { fence, held } => (Kind::Released, Some(fence), held),
         EventKind::Forced { fence, reason } => {

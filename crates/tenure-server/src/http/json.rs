@@ -261,16 +261,16 @@ impl From<Event> for EventBody {
             ..Self::default()
         };
         let (kind, fence, took) = match event.kind {
-            EventKind::Granted { fence, waited } => ("granted", Some(fence), Some(waited)),
+            EventKind::Granted { fence, waited } => ("granted", Some(fence), waited),
             EventKind::Contended { fence, holder, waited } => {
                 body.holder = Some(holder.to_string());
-                ("contended", Some(fence), Some(waited))
+                ("contended", Some(fence), waited)
             }
             EventKind::TimedOut { waited } => ("timed_out", None, Some(waited)),
             EventKind::Renewed { fence, took } => ("renewed", Some(fence), Some(took)),
             EventKind::Lost { fence, reason, held } => {
                 body.reason = Some(reason.to_string());
-                ("lost", Some(fence), Some(held))
+                ("lost", Some(fence), held)
             }
             EventKind::Released { fence, held } => ("released", Some(fence), held),
             EventKind::Forced { fence, reason } => {

@@ -74,7 +74,7 @@ async fn http_tells_what_is_wrong_in_dapr_s_order_and_words() {
 }
 
 #[tokio::test]
-async fn http_tells_when_the_store_fails() {
+async fn http_tells_what_is_beyond_the_limits() {
     let stage = Stage::new().await;
     let reply = stage.post(LOCK, &lock("r", "a", 1_000_000)).await;
     let text = reply.message();

@@ -91,9 +91,22 @@ async fn any_text_is_a_resource() {
         let body = format!(r#"{{"lockId":"{held}"}}"#);
         assert_eq!(stage.delete(&self::path(path), &body).await.status, 204, "{path}");
     }
-    let reply = stage.post("//v1.0-alpha2//lock/lockstore//a//b", "").await;
-    assert_eq!(reply.status, 200);
-    assert!(stage.holder("lockstore", "lock||app||a//b").await.is_some());
+}
+
+#[tokio::test]
+async fn slashes_before_the_resource_do_not_change_it() {
+    let stage = Stage::new().await;
+    let immediate = r#"{"immediate":true}"#;
+    for (path, tidy, resource) in [
+        ("//v1.0-alpha2//lock/lockstore/a//b", "/v1.0-alpha2/lock/lockstore/a//b", "a//b"),
+        ("//v1.0-alpha2/lock//lockstore//etc/x", "/v1.0-alpha2/lock/lockstore//etc/x", "/etc/x"),
+    ] {
+        lock_id(&stage.post(path, immediate).await);
+        let key = format!("lock||app||{resource}");
+        assert!(stage.holder("lockstore", &key).await.is_some(), "{path}: {key}");
+        let reply = stage.post(tidy, immediate).await;
+        reply.is_error(423, "ERR_LOCK_HELD", HELD);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 use tenure_server::Running;
 use tenure_server::config::Config;
 
+use crate::stage::{Stage, ask};
+
 async fn refused(config: &str) -> String {
     Running::start(Config::parse(config).unwrap()).await.unwrap_err().message
 }
@@ -27,4 +29,24 @@ async fn a_component_is_a_store_of_its_name() {
     assert!(text.starts_with("store \"redis\": "), "{text}");
     let both = format!("{config}\n[stores]\nredis = {{ url = 'memory:' }}\n");
     assert!(refused(&both).await.contains("there are two stores \"redis\""));
+}
+
+/// Dapr's API names a store with every request, so that it needs no default one.
+#[tokio::test]
+async fn several_stores_need_no_default() {
+    let config = "listen = '127.0.0.1:0'\n[dapr]\nhttp_port = 0\n[stores]\n\
+                  a = { url = 'memory:' }\nb = { url = 'memory:' }\n";
+    let stage = Stage::of(Config::parse(config).unwrap()).await;
+    let body = r#"{"resourceId":"r","lockOwner":"a","expiryInSeconds":5}"#;
+    for store in ["a", "b"] {
+        let reply = stage.post(&format!("/v1.0-alpha1/lock/{store}"), body).await;
+        assert_eq!(reply.body, r#"{"success":true}"#);
+    }
+    let main = stage.running.address();
+    assert_eq!(ask(main, "POST", "/v1/locks/k?store=a", "", "{}").await.status, 201);
+    let reply = ask(main, "POST", "/v1/locks/k", "", "{}").await;
+    assert_eq!(
+        (reply.status, reply.json()["error"]["code"].as_str()),
+        (404, Some("no_such_place"))
+    );
 }

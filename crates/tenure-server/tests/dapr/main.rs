@@ -7,5 +7,6 @@ mod alpha2;
 mod alpha2_grpc;
 mod alpha2_stream;
 mod components;
+mod failing;
 mod sidecar;
 mod stage;

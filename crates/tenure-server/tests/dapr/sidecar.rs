@@ -1,11 +1,18 @@
 //! Health, metadata, tokens and ports.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
+use futures_util::stream;
 use serde_json::json;
+use tenure_api::dapr_v1::actor_runtime::ActorRuntimeStatus;
 use tenure_api::dapr_v1::dapr_client::DaprClient;
 use tenure_api::dapr_v1::{GetMetadataRequest, SetMetadataRequest, TryLockRequest};
 use tonic::{Code, Request};
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_types::StatusExt;
 
 use crate::stage::{Stage, ask, channel};
@@ -43,6 +50,7 @@ async fn it_says_what_it_is_made_of() {
     let mine = json!({ "name": "lockstore", "type": "lock.memory", "version": "v1" });
     assert!(components.contains(&mine), "{metadata}");
     assert!(metadata["runtimeVersion"].as_str().unwrap().starts_with("tenure-"));
+    assert_eq!(metadata["actorRuntime"]["runtimeStatus"], "DISABLED");
 
     let reply = stage.ask("PUT", "/v1.0/metadata/cliPID", "", "42").await;
     assert_eq!((reply.status, &*reply.body), (204, ""));
@@ -53,6 +61,7 @@ async fn it_says_what_it_is_made_of() {
     assert_eq!(metadata.id, "app");
     assert_eq!(metadata.registered_components.len(), 5);
     assert_eq!(metadata.extended_metadata["cliPID"], "42");
+    assert_eq!(metadata.actor_runtime.unwrap().runtime_status(), ActorRuntimeStatus::Disabled);
     assert_eq!(stage.get("/v1.0/metadata").await.json()["extended"]["by"], "gRPC");
 }
 
@@ -141,6 +150,55 @@ async fn a_token_allows_no_more_than_it_says() {
         stage.ask("DELETE", "/v1.0-alpha2/lock/lockstore/r", token, r#"{"force":true}"#).await;
     let text = r#"app may not force in namespace "default""#;
     reply.is_error(403, "ERR_PERMISSION_DENIED", text);
+}
+
+#[tokio::test]
+async fn only_who_has_to_do_with_locks_is_told_what_it_is_made_of() {
+    let stage = guarded("'admin'").await;
+    let reply = stage.ask("GET", "/v1.0/metadata", "dapr-api-token: s3cret\r\n", "").await;
+    reply.is_error(403, "ERR_PERMISSION_DENIED", "app may not acquire or read or list anywhere");
+    let mut request = Request::new(GetMetadataRequest {});
+    request.metadata_mut().insert("dapr-api-token", "s3cret".parse().unwrap());
+    let status = stage.grpc().await.get_metadata(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied, "{status}");
+}
+
+#[tokio::test]
+async fn an_authorization_for_somebody_else_is_not_looked_at() {
+    let stage = guarded("'acquire'").await;
+    for (dapr, status) in [("s3cret", 200), ("wrong", 401)] {
+        let headers = format!("authorization: Bearer other\r\ndapr-api-token: {dapr}\r\n");
+        assert_eq!(stage.ask("GET", "/v1.0/metadata", &headers, "").await.status, status);
+    }
+}
+
+/// The services that a port tells of.
+async fn services(at: SocketAddr) -> Vec<String> {
+    let mut client = ServerReflectionClient::new(channel(at).await);
+    let ask = MessageRequest::ListServices(String::new());
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(ask) };
+    let mut answers =
+        client.server_reflection_info(stream::iter([request])).await.unwrap().into_inner();
+    match answers.message().await.unwrap().unwrap().message_response.unwrap() {
+        MessageResponse::ListServicesResponse(list) => {
+            list.service.into_iter().map(|service| service.name).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn its_ports_tell_of_what_they_serve() {
+    let stage = Stage::new().await;
+    for at in [stage.running.dapr_http().unwrap(), stage.running.dapr_grpc().unwrap()] {
+        let services = services(at).await;
+        assert!(services.iter().any(|name| name == "dapr.proto.runtime.v1.Dapr"), "{services:?}");
+        assert!(!services.iter().any(|name| name.starts_with("tenure.")), "{services:?}");
+    }
+    let services = services(stage.running.address()).await;
+    for name in ["dapr.proto.runtime.v1.Dapr", "tenure.v1.LockService", "tenure.v1.StoreService"] {
+        assert!(services.iter().any(|service| service == name), "{services:?}");
+    }
 }
 
 #[tokio::test]

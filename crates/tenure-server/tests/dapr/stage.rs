@@ -1,9 +1,11 @@
 //! A server in this process, and clients that hide nothing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tenure::Store;
 use tenure::clock::{Clock, SystemClock, within};
 use tenure_api::dapr_v1::dapr_client::DaprClient;
 use tenure_server::api::{LockState, Place};
@@ -73,6 +75,15 @@ impl Stage {
     /// With more of a configuration, as tables.
     pub(crate) async fn with(more: &str) -> Self {
         Self::of(Config::parse(&format!("{STORES}\n{more}")).unwrap()).await
+    }
+
+    /// With this store, and no other.
+    pub(crate) async fn over(store: impl Store) -> Self {
+        let text = "listen = '127.0.0.1:0'\n[dapr]\nhttp_port = 0\ngrpc_port = 0\napp_id = 'app'\n";
+        let store: Arc<dyn Store> = Arc::new(store);
+        let stores = [("lockstore".to_owned(), store)].into();
+        let running = Running::start_with(Config::parse(text).unwrap(), stores).await.unwrap();
+        Self { running }
     }
 
     pub(crate) async fn of(config: Config) -> Self {

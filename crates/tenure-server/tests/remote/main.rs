@@ -6,4 +6,5 @@ mod encrypted;
 mod rights;
 mod same_lock;
 mod stage;
+mod told;
 mod watches;

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Pledge, Renewal};
+use tenure::claim::{Attempt, Claim, Eviction, Grant, ListQuery, Pledge, Renewal};
 use tenure::{ErrorKind, Namespace, Store};
+use tenure_api::Code;
+use tenure_server::api::{Order, Place};
+use tenure_server::{Caller, Grants, Identity, Verb};
 
 use crate::stage::{Stage, claim, key, token};
 
@@ -17,6 +20,7 @@ async fn allowed(store: &dyn Store, stored: &str) -> Vec<&'static str> {
     let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
     let query = ListQuery { prefix, after: None, limit: 10 };
     let renewal = Renewal { grant: grant.clone(), ttl };
+    let eviction = Eviction::new(key.clone(), "a test").unwrap();
     let outcomes = [
         ("try_acquire", store.try_acquire(&claim(stored, "somebody")).await.map(drop)),
         ("renew", store.renew(&renewal).await.map(drop)),
@@ -24,7 +28,7 @@ async fn allowed(store: &dyn Store, stored: &str) -> Vec<&'static str> {
         ("inspect", store.inspect(&key).await.map(drop)),
         ("watch", store.watch(&key).await.map(drop)),
         ("list", store.list(&query).await.map(drop)),
-        ("force", store.force_release(&key).await.map(drop)),
+        ("force", store.force_release(&eviction).await.map(drop)),
     ];
     let mut may = Vec::new();
     for (call, outcome) in outcomes {
@@ -78,6 +82,46 @@ async fn raw_keys_need_the_right_on_every_namespace() {
     let store = stage.store("?token=all").await.unwrap();
     assert_eq!(allowed(&*store, "k").await.len(), 7);
     assert_eq!(allowed(&*store, "t1/any/k").await.len(), 7);
+}
+
+/// In a store with raw keys all namespaces would be one room.
+#[tokio::test]
+async fn a_right_in_another_namespace_is_none_on_raw_keys() {
+    let sandbox = "[{ namespace = 'sandbox', verbs = ['acquire', 'read', 'list', 'force'] }]";
+    let raw = "[stores.raw]\nurl = 'memory:'\nraw_keys = true\n";
+    let stage = Stage::with(&format!("default_store = 'main'\n{}{raw}", token("s", sandbox))).await;
+    let store = stage.store("/raw?token=s").await.unwrap();
+    assert!(allowed(&*store, "t1/sandbox/k").await.is_empty(), "there it is a key like others");
+    let store = stage.store("?token=s").await.unwrap();
+    assert_eq!(allowed(&*store, "t1/sandbox/k").await.len(), 7);
+
+    let api = stage.running.api();
+    let verbs = Verb::ALL.to_vec();
+    let grants = [Grants { namespace: "sandbox".into(), verbs }];
+    let sandbox =
+        Caller { identity: Identity { name: "s".into(), grants: grants.into() }, peer: None };
+    let root = Caller { identity: Identity::unrestricted("root"), peer: None };
+    let at = |namespace: &str| Place {
+        store: "raw".into(),
+        namespace: namespace.into(),
+        key: "k".into(),
+    };
+    let order = Order { place: at("default"), ..Order::default() };
+    api.lock(&root, &order).await.unwrap();
+    for caller in [&sandbox, &root] {
+        let elsewhere = at("sandbox");
+        let order = Order { place: elsewhere.clone(), immediate: true, ..Order::default() };
+        let codes = [
+            api.force_unlock(caller, &elsewhere, "test").await.map(drop),
+            api.lock(caller, &order).await.map(drop),
+            api.get(caller, &elsewhere).await.map(drop),
+            api.list(caller, &elsewhere, None, None).await.map(drop),
+            api.events(caller, &elsewhere).await.map(drop),
+        ]
+        .map(|outcome| outcome.unwrap_err().code);
+        assert_eq!(codes, [Code::NoSuchPlace; 5]);
+        assert_eq!(api.get(&root, &at("")).await.unwrap().status.key.as_str(), "k");
+    }
 }
 
 #[tokio::test]

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tenure::claim::Attempt;
+use tenure::claim::{Attempt, Claim, Grant, Renewal};
 use tenure::store::Class;
-use tenure::{ErrorKind, Locks};
+use tenure::{ErrorKind, Locks, Owner};
 use tenure_server::api::{Order, Place};
 use tenure_server::{Caller, Identity};
+use tenure_testkit::proxy::Proxy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -46,7 +47,7 @@ async fn rest_and_the_library_exclude_each_other() {
     assert_eq!(refused.kind(), ErrorKind::Held);
 
     // The lock id is the owner, by either way.
-    let owner = tenure::Owner::parse(granted["lock_id"].as_str().unwrap()).unwrap();
+    let owner = Owner::parse(granted["lock_id"].as_str().unwrap()).unwrap();
     locks.release("k", &owner).await.unwrap();
     assert!(!locks.is_locked("k").await.unwrap());
 }
@@ -87,6 +88,37 @@ async fn no_owner_leaves_the_server() {
     let other = claim("t1/default/k", "other");
     assert!(matches!(two.try_acquire(&other).await.unwrap(), Attempt::Held(_)));
     assert_ne!(two.inspect(&mine.key).await.unwrap().unwrap().owner, other.owner);
+}
+
+/// However many of one process may be on a key, its own is found among them.
+#[tokio::test]
+async fn an_owner_is_known_among_hundreds() {
+    let stage = Stage::new().await;
+    let store = stage.store("").await.unwrap();
+    let mine = Claim { ttl: Duration::from_secs(5), ..claim("t1/default/k", "mine") };
+    store.try_acquire(&mine).await.unwrap();
+    for n in 0..300 {
+        let other = Owner::parse(&format!("other {n}")).unwrap();
+        let grant = Grant { key: mine.key.clone(), owner: other, fence: None };
+        // What was once renewed may be there, whoever took it.
+        store.renew(&Renewal { grant, ttl: Duration::from_secs(60) }).await.unwrap();
+    }
+    assert_eq!(store.inspect(&mine.key).await.unwrap().unwrap().owner, mine.owner);
+}
+
+#[tokio::test]
+async fn many_locks_share_few_connections() {
+    let stage = Stage::new().await;
+    let proxy = Proxy::start(stage.running.address(), 0).await.unwrap();
+    let locks = Locks::open(&format!("tenure://{}", proxy.address())).await.unwrap();
+    let work = (0..300).map(|n| {
+        let request = locks.lock(&format!("k{}", n % 100)).wait(Duration::from_secs(60));
+        async move { request.acquire().await.unwrap().release().await.unwrap() }
+    });
+    futures_util::future::join_all(work).await;
+    assert!(locks.lock("k").try_acquire().await.unwrap().is_some());
+    let connections = proxy.connections();
+    assert!((1..=2).contains(&connections), "{connections} connections");
 }
 
 #[tokio::test]

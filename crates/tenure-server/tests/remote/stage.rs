@@ -44,7 +44,11 @@ impl Stage {
 
     /// Locks that are woken or not: they never look by themselves.
     pub(crate) async fn locks(&self) -> Locks {
-        never_looks().open(&self.url("")).await.unwrap()
+        self.locks_in("default").await
+    }
+
+    pub(crate) async fn locks_in(&self, namespace: &str) -> Locks {
+        never_looks().namespace(namespace).open(&self.url("")).await.unwrap()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tenure::{ErrorKind, Locks, LostReason, Operation, Retry};
+use tenure::claim::Reentry;
+use tenure::{ErrorKind, LockRequest, Locks, LostReason, Operation, Owner, Retry};
 
 use super::{Subject, group, ms};
-use crate::faults::Fault;
+use crate::faults::{Fault, Faults};
 use crate::wait::{bounded, sleep, until};
 
 group!("ambiguity":
@@ -18,8 +19,12 @@ group!("ambiguity":
     a_dropped_acquire_is_undone,
     an_acquire_that_hangs_ends_with_its_wait_and_is_undone,
     a_lost_reply_does_not_get_around_a_refusal,
+    a_lost_reply_leaves_what_its_owner_handed_over_alone,
+    a_late_write_behind_a_refusal_is_undone,
+    a_waiter_that_refuses_reentry_finds_what_it_was_granted,
     a_cancelled_acquire_leaves_its_owners_guard_alone,
     a_repeated_acquire_is_one_grant,
+    a_repeated_acquire_without_reentry_is_one_grant,
     a_lost_reply_to_release_leaves_the_key_free,
     a_lost_reply_to_renew_costs_nothing,
     a_renewal_that_hangs_costs_nothing,
@@ -73,7 +78,7 @@ async fn a_write_that_lands_late_is_undone(subject: Subject) -> Result<()> {
 }
 
 /// The late write may have been undone between two looks.
-fn other_saw_it(faults: &crate::faults::Faults) -> bool {
+fn other_saw_it(faults: &Faults) -> bool {
     faults.calls(Operation::Release) > 0
 }
 
@@ -130,10 +135,14 @@ async fn an_acquire_that_hangs_ends_with_its_wait_and_is_undone(subject: Subject
     becomes_free(&subject.locks().await?).await
 }
 
+/// An owner that is used again, and yet holds the key by one acquire at a time.
+fn strict(locks: &Locks) -> Result<LockRequest> {
+    Ok(locks.lock("k").owner(Owner::parse("worker-7")?).reentry(Reentry::Refuse))
+}
+
 async fn a_lost_reply_does_not_get_around_a_refusal(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
-    let owner = tenure::Owner::parse("worker-7")?;
-    let request = locks.lock("k").owner(owner).reentry(tenure::claim::Reentry::Refuse);
+    let request = strict(&locks)?;
     let held = request.acquire().await?;
     faults.next(Operation::Acquire, Fault::ErrorAfter);
     let again = request.try_acquire().await;
@@ -144,9 +153,51 @@ async fn a_lost_reply_does_not_get_around_a_refusal(subject: Subject) -> Result<
     Ok(())
 }
 
+async fn a_lost_reply_leaves_what_its_owner_handed_over_alone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let lease = strict(&locks)?.acquire().await?.detach();
+    let again = strict(&locks)?.ttl(TTL);
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    ensure!(again.try_acquire().await?.is_none(), "granted to its owner once more");
+    faults.always(Operation::Inspect, Fault::ErrorBefore);
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    let error = again.try_acquire().await.err().context("an answer out of nothing")?;
+    ensure!(error.kind() == ErrorKind::Unknown, "{error}");
+    faults.heal();
+    bounded("the cleanup to end", SOON, locks.flush()).await?;
+    let standing = locks.status("k").await?.context("what was handed over was given back")?;
+    ensure!(standing.fence == lease.fence && standing.ttl == lease.ttl, "{standing:?}");
+    Ok(())
+}
+
+async fn a_late_write_behind_a_refusal_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let other = subject.locks().await?;
+    let lease = strict(&locks)?.acquire().await?.detach();
+    faults.next(Operation::Acquire, Fault::Late(ms(500)));
+    ensure!(strict(&locks)?.try_acquire().await?.is_none(), "granted to its owner once more");
+    other.release("k", &lease.owner).await?;
+    until("the late write to be undone", SOON, || async {
+        Ok(faults.answers(Operation::Release) > 0)
+    })
+    .await?;
+    becomes_free(&other).await
+}
+
+async fn a_waiter_that_refuses_reentry_finds_what_it_was_granted(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    faults.next(Operation::Inspect, Fault::ErrorBefore);
+    let guard = strict(&locks)?.wait(SOON).acquire().await?;
+    let seen = subject.locks().await?.status("k").await?.context("not held")?;
+    ensure!(seen.fence == guard.fence() && guard.is_held(), "{seen:?}");
+    guard.release().await?;
+    becomes_free(&subject.locks().await?).await
+}
+
 async fn a_cancelled_acquire_leaves_its_owners_guard_alone(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
-    let request = locks.lock("k").owner(tenure::Owner::parse("worker-7")?);
+    let request = locks.lock("k").owner(Owner::parse("worker-7")?);
     let held = request.acquire().await?;
     faults.next(Operation::Acquire, Fault::SlowReply(ms(100)));
     let given_up = bounded("nothing", ms(20), request.acquire()).await;
@@ -158,8 +209,17 @@ async fn a_cancelled_acquire_leaves_its_owners_guard_alone(subject: Subject) -> 
 
 async fn a_repeated_acquire_is_one_grant(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
+    granted_once(&subject, &faults, locks.lock("k")).await
+}
+
+async fn a_repeated_acquire_without_reentry_is_one_grant(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    granted_once(&subject, &faults, strict(&locks)?.wait(SOON)).await
+}
+
+async fn granted_once(subject: &Subject, faults: &Faults, request: LockRequest) -> Result<()> {
     faults.next(Operation::Acquire, Fault::Duplicate);
-    let guard = locks.lock("k").acquire().await?;
+    let guard = request.acquire().await?;
     let seen = subject.locks().await?.status("k").await?.context("not held")?;
     ensure!(seen.fence == guard.fence(), "two grants: {seen:?} and {guard:?}");
     guard.release().await?;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use async_trait::async_trait;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::clock::SystemClock;
 use tenure::layers::KeyLayer;
 use tenure::store::StoreInfo;
@@ -107,8 +109,8 @@ impl Store for Room {
         self.inner.release(grant).await
     }
 
-    async fn force_release(&self, key: &Key) -> tenure::Result<Option<Status>> {
-        self.inner.force_release(key).await
+    async fn force_release(&self, eviction: &Eviction) -> tenure::Result<Option<Status>> {
+        self.inner.force_release(eviction).await
     }
 
     async fn inspect(&self, key: &Key) -> tenure::Result<Option<Lease>> {

@@ -99,6 +99,8 @@ pub(crate) struct Checker {
     believers: BTreeMap<u64, Believer>,
     forced: BTreeSet<u64>,
     removed: BTreeSet<u64>,
+    /// What clients were given to release by themselves, and do not.
+    handed_over: BTreeSet<u64>,
     next_number: u64,
 }
 
@@ -113,6 +115,7 @@ impl Checker {
             believers: BTreeMap::new(),
             forced: BTreeSet::new(),
             removed: BTreeSet::new(),
+            handed_over: BTreeSet::new(),
             next_number: 0,
         }
     }
@@ -244,7 +247,11 @@ impl Checker {
         self.require(is_of(before, grant), || {
             format!("a release of k{key} took fence {} from another", record.fence)
         });
-        self.removed.insert(record.fence.get());
+        let fence = record.fence.get();
+        self.require(!self.handed_over.contains(&fence), || {
+            format!("fence {fence} of k{key} was handed over, and then released")
+        });
+        self.removed.insert(fence);
         let over = attempt_number(&record.holder).and_then(|number| self.acquires.get(&number));
         if over.is_some_and(|acquire| acquire.phase == Phase::Over) {
             self.count(Count::CleanupReleased);
@@ -352,6 +359,12 @@ impl Checker {
         self.require(is_removed, || {
             format!("release of k{key} with fence {fence} returned Ok, but the lease stands")
         });
+    }
+
+    /// A client left this lease to its caller.
+    pub(crate) fn handed_over(&mut self, fence: u64) {
+        self.count(Count::HandedOver);
+        self.handed_over.insert(fence);
     }
 
     pub(crate) fn began(&mut self, attempt: u64, ttl: u64) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use tenure::claim::Reentry;
 use tenure::clock::{Clock, within};
 use tenure::{Backoff, Error, ErrorKind, Guard, LockRequest, Locks, Owner, Store};
 use tokio::sync::Mutex;
@@ -120,8 +121,8 @@ async fn death(world: &World, seat: usize) -> Arc<Node> {
 async fn live(world: &Arc<World>, seat: usize, workers: &mut JoinSet<()>) {
     let Some(client) = Client::open(world, seat).await else { return };
     for _ in 0..WORKERS {
-        let owner = Owner::generate(&*world.dice).ok();
-        let worker = Worker { client: Arc::clone(&client), owner };
+        let [shared, strict] = [(); 2].map(|()| Owner::generate(&*world.dice).ok());
+        let worker = Worker { client: Arc::clone(&client), shared, strict };
         workers.spawn(worker.work());
     }
     world.until_healed().await;
@@ -145,7 +146,20 @@ async fn live(world: &Arc<World>, seat: usize, workers: &mut JoinSet<()>) {
 pub(crate) struct Worker {
     pub(crate) client: Arc<Client>,
     /// An owner of the caller's choice, used again and again.
-    pub(crate) owner: Option<Owner>,
+    pub(crate) shared: Option<Owner>,
+    /// Another one, which holds a key by one acquire at a time.
+    pub(crate) strict: Option<Owner>,
+}
+
+/// Whose an acquire is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owning {
+    /// An owner of its own.
+    Alone,
+    /// One that is used again and again, and given what it holds already.
+    Shared,
+    /// One that is used again and again, and refused what it holds already.
+    Strict,
 }
 
 /// One acquire of a worker.
@@ -156,8 +170,7 @@ pub(crate) struct Attempt {
     pub(crate) ttl: Duration,
     /// It ends by itself, even if nobody ends it.
     pub(crate) is_bounded: bool,
-    /// Its owner is used again and again.
-    pub(crate) is_chosen: bool,
+    pub(crate) owning: Owning,
     pub(crate) request: LockRequest,
 }
 
@@ -197,17 +210,30 @@ impl Worker {
             request = request.max_hold(ttl.mul_f64(0.5) + dice.millis(0, 2000));
             is_bounded = true;
         }
+        let owning = match dice.below(100) {
+            0..15 if world.plan.chosen_owners => Owning::Shared,
+            15..30 if world.plan.chosen_owners => Owning::Strict,
+            _ => Owning::Alone,
+        };
+        let owner = match owning {
+            Owning::Alone => None,
+            Owning::Shared => self.shared.clone(),
+            Owning::Strict => self.strict.clone(),
+        };
+        if let Some(owner) = owner {
+            request = request.owner(owner);
+        }
+        if owning == Owning::Strict {
+            request = request.reentry(Reentry::Refuse);
+        }
         let mut checker = world.checker();
         checker.step(Step::Began { seat: *seat, attempt: number, key });
-        let chosen = self.owner.as_ref().filter(|_| world.plan.chosen_owners && dice.chance(150));
-        match chosen {
-            // Two acquires of one owner cannot be told apart, so these are not followed.
-            Some(owner) => request = request.owner(owner.clone()),
-            None => checker.began(number, nanos(ttl)),
+        // Two acquires that share an owner cannot be told apart, so those are not followed.
+        if owning != Owning::Shared {
+            checker.began(number, nanos(ttl));
         }
         request = request.holder(&number.to_string());
-        let is_chosen = chosen.is_some();
-        Attempt { number, key, ttl, is_bounded, is_chosen, request }
+        Attempt { number, key, ttl, is_bounded, owning, request }
     }
 
     async fn acquire(&self) {

@@ -69,6 +69,7 @@ counts! {
     ReleaseCancelled = "release: cancelled",
     GuardDropped = "guard: dropped",
     GuardForgotten = "guard: forgotten",
+    HandedOver = "detached: left alone",
     DetachedReleased = "detached: released by owner",
     DetachedRenewed = "detached: renewed by owner",
     DetachedRefused = "detached: no longer its owner's",

@@ -9,10 +9,10 @@ use tenure::clock::{Clock, within};
 use tenure::{ErrorKind, Guard, Lease, LostReason};
 
 use super::check::{Believer, Phase, Probe};
-use super::client::{Attempt, Client, Worker};
+use super::client::{Attempt, Client, Owning, Worker};
 use super::clock::nanos;
 use super::counters::Count;
-use super::message::key_name;
+use super::message::{attempt_number, key_name};
 use super::trace::Step;
 use super::world::Registration;
 
@@ -47,9 +47,8 @@ impl Worker {
                 drop(guard);
                 self.over(attempt, "dropped").await;
             }
-            // A release by owner that is not answered may land later, so such an owner is not to be
-            // used again.
-            75..90 if !attempt.is_chosen => self.detach(attempt, guard).await,
+            75..90 if attempt.owning == Owning::Alone => self.detach(attempt, guard).await,
+            75..90 if attempt.owning == Owning::Strict => self.hand_over(attempt, guard),
             // A forgotten guard that is kept alive stands until its process ends.
             _ if attempt.is_bounded => {
                 world.count(Count::GuardForgotten);
@@ -73,6 +72,12 @@ impl Worker {
             checker.got(key, fence, guard.owner());
             if guard.key().as_str() != key_name(key) {
                 checker.violation(&format!("a guard of k{key} says {}", guard.key()));
+            }
+            let is_its_own = attempt_number(guard.holder()) == Some(attempt.number);
+            if attempt.owning != Owning::Shared && !is_its_own {
+                let holder = guard.holder();
+                checker
+                    .violation(&format!("k{key} was granted to {holder}, and taken for its own"));
             }
         }
         Registration::new(world, Believer { key, fence, node: Arc::clone(node), probe })
@@ -216,6 +221,15 @@ impl Worker {
                 Err(error) => self.detached_failed(error.kind()),
             }
         }
+    }
+
+    /// The lease is handed over and ends by itself. It is not released by its owner: a release that
+    /// is not answered may land later, and such an owner is not to be used again.
+    fn hand_over(&self, attempt: &Attempt, guard: Guard) {
+        let world = &self.client.world;
+        let fence = guard.detach().fence.get();
+        world.ended(attempt.number, Phase::Left);
+        world.checker().handed_over(fence);
     }
 
     fn detached_failed(&self, kind: ErrorKind) {

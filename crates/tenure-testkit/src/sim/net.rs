@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::store::{Capabilities, StoreInfo, Timing};
 use tenure::watch::Watch;
 use tenure::{Error, Key, Lease, Result, Status, Store};
@@ -190,8 +192,8 @@ impl Store for SimNet {
         ask!(self, Request::Release(grant.clone()), Released)
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        ask!(self, Request::Force(key.clone()), Evicted)
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        ask!(self, Request::Force(eviction.key.clone()), Evicted)
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
@@ -77,10 +77,13 @@ impl Store for Insistent {
     }
 
     /// Never asked again while the lease may be another one: that would end the wrong one.
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        let Some(before) = self.inspect(key).await? else { return self.0.force_release(key).await };
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
+        let Some(before) = self.inspect(key).await? else {
+            return self.0.force_release(eviction).await;
+        };
         loop {
-            match self.0.force_release(key).await {
+            match self.0.force_release(eviction).await {
                 Err(error) if error.retry() != Retry::Never => sleep(PAUSE).await,
                 answer => return answer,
             }

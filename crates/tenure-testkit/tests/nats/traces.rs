@@ -106,7 +106,8 @@ async fn what_another_wrote_is_never_free_until_it_is_gone() {
     bucket.put("other", "not a lock either".into()).await.unwrap();
     let other = claim("other", ms(5000));
     assert!(store.try_acquire(&other).await.is_err());
-    assert_eq!(store.force_release(&other.key).await.unwrap(), None);
+    let eviction = tenure::claim::Eviction::new(other.key.clone(), "a test").unwrap();
+    assert_eq!(store.force_release(&eviction).await.unwrap(), None);
     assert!(matches!(store.try_acquire(&other).await.unwrap(), Attempt::Granted(_)));
 }
 

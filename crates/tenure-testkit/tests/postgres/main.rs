@@ -18,7 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Reentry, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Reentry, Released, Renewal, Renewed,
+};
 use tenure::clock::SystemClock;
 use tenure::random::SystemRandom;
 use tenure::stores::postgres::{PostgresOptions, PostgresStore};
@@ -85,7 +87,10 @@ async fn cycle(store: &dyn Store) -> Result<Fence> {
     ensure!(matches!(store.release(&grant).await?, Released::NotHeld(None)));
     let again = granted(store, &first).await?;
     ensure!(again.fence > grant.fence, "{again:?} after {grant:?}");
-    store.force_release(&first.key).await?.context("nothing was forced")?;
+    store
+        .force_release(&Eviction::new(first.key, "a test")?)
+        .await?
+        .context("nothing was forced")?;
     again.fence.context("no fence")
 }
 

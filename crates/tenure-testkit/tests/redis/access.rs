@@ -11,7 +11,7 @@ use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::bounded;
 
 use crate::layouts::Cluster;
-use crate::stage::{Raw, SOON, ask, cycle, fast, granted, key, open, raw, refused, url};
+use crate::stage::{Raw, SOON, ask, cycle, evicting, fast, granted, key, open, raw, refused, url};
 
 /// The command that the documentation tells to give, word by word.
 fn documented_acl() -> Vec<String> {
@@ -222,10 +222,10 @@ async fn databases_are_rooms_of_their_own() {
     // A message of the one does not wake the other.
     let mut watch = two.watch(&key("job")).await.unwrap();
     cycle(&*one, "other").await;
-    one.force_release(&key("job")).await.unwrap();
+    one.force_release(&evicting("job")).await.unwrap();
     let woken = bounded("nothing", std::time::Duration::from_millis(300), watch.changed()).await;
     assert!(woken.is_err(), "woken by another database");
-    two.force_release(&key("job")).await.unwrap();
+    two.force_release(&evicting("job")).await.unwrap();
     bounded("its own message", SOON, watch.changed()).await.unwrap();
     let query = ListQuery { prefix: String::new(), after: None, limit: 10 };
     assert!(one.list(&query).await.unwrap().items.is_empty());

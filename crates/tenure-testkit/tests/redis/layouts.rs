@@ -14,7 +14,7 @@ use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::{bounded, until};
 
 use crate::stage::{
-    Raw, SOON, TTL, ask, claim, cycle, grant, granted, key, open, raw, refused, sure, url, woken,
+    Raw, SOON, TTL, ask, claim, cycle, evicting, grant, granted, key, open, raw, refused, sure, url, woken,
 };
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn the_store_follows_a_fail_over() {
     .await
     .unwrap();
     until("the store to be there", SOON, || async {
-        Ok(store.force_release(&key("job")).await.is_ok())
+        Ok(store.force_release(&evicting("job")).await.is_ok())
     })
     .await
     .unwrap();
@@ -269,7 +269,7 @@ async fn slots_that_move_are_followed() {
         cluster.tell(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &target]).await;
     }
     assert!(is_renewed(store.renew(&renewal).await), "not followed");
-    store.force_release(&key("job")).await.unwrap();
+    store.force_release(&evicting("job")).await.unwrap();
     assert!(cycle(&*store, "job").await > lease.fence.get());
     let size: i64 = ask(&mut cluster.raws[to], &["CLUSTER", "COUNTKEYSINSLOT", &slot]).await;
     assert_eq!(size, 1, "the counter did not move along");
@@ -303,7 +303,7 @@ async fn the_store_follows_a_cluster_that_fails_over() {
     cluster.says(replica, &["INFO", "replication"], &["role:master"]).await;
     for store in [&store, &other] {
         until("the store to be there", SOON * 2, || async {
-            Ok(store.force_release(&key(&on)).await.is_ok())
+            Ok(store.force_release(&evicting(&on)).await.is_ok())
         })
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use tenure::{ErrorKind, Fence, KeyPolicy, Locks};
 use tenure_testkit::wait::{bounded, sleep};
 
 use crate::stage::{
-    Raw, SOON, TTL, ask, claim, cycle, fast, grant, granted, key, open, owner, raw, url,
+    Raw, SOON, TTL, ask, claim, cycle, evicting, fast, grant, granted, key, open, owner, raw, url,
 };
 
 /// As redsync, redlock, Laravel and Dapr say it.
@@ -64,7 +64,7 @@ async fn a_lock_without_end_is_held_and_looked_at_again() {
     let renewal = Renewal { grant: grant("job", "theirs"), ttl: TTL };
     assert!(matches!(store.renew(&renewal).await.unwrap(), Renewed::Renewed(_)));
     assert_eq!(ask::<i64>(&mut raw, &["PTTL", "job"]).await, -1);
-    let evicted = store.force_release(&key("job")).await.unwrap();
+    let evicted = store.force_release(&evicting("job")).await.unwrap();
     assert!(evicted.is_some() && cycle(&*store, "job").await > 0);
 }
 
@@ -150,7 +150,7 @@ async fn what_is_no_lock_is_neither_granted_nor_removed() {
         store.try_acquire(&claim("job", "ours")).await.unwrap_err().kind(),
         store.renew(&Renewal { grant: grant("job", "ours"), ttl: TTL }).await.unwrap_err().kind(),
         store.release(&grant("job", "ours")).await.unwrap_err().kind(),
-        store.force_release(&key("job")).await.unwrap_err().kind(),
+        store.force_release(&evicting("job")).await.unwrap_err().kind(),
         store.inspect(&key("job")).await.unwrap_err().kind(),
     ];
     assert_eq!(kinds, [ErrorKind::Damaged; 5]);
@@ -161,6 +161,9 @@ async fn what_is_no_lock_is_neither_granted_nor_removed() {
             store.try_acquire(&claim(own, "ours")).await.unwrap_err().kind(),
             ErrorKind::Invalid
         );
-        assert_eq!(store.force_release(&key(own)).await.unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            store.force_release(&evicting(own)).await.unwrap_err().kind(),
+            ErrorKind::Invalid
+        );
     }
 }

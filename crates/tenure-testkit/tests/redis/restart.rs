@@ -6,7 +6,7 @@ use tenure::claim::Attempt;
 use tenure::{ErrorKind, Locks};
 use tenure_testkit::wait::{bounded, until};
 
-use crate::stage::{SOON, ask, claim, cycle, fast, granted, key, open, raw, sure, url};
+use crate::stage::{SOON, ask, claim, cycle, evicting, fast, granted, key, open, raw, sure, url};
 
 #[tokio::test]
 async fn forgotten_scripts_are_taught_again() {
@@ -40,7 +40,7 @@ async fn a_killed_server_comes_back_with_its_locks_and_wakes_again() {
     assert!(matches!(refused, Attempt::Held(_)), "{refused:?}");
     // Once for what may have been missed; from then on, it hears again.
     bounded("the watch to be rung, since it hears again", SOON, watch.changed()).await.unwrap();
-    store.force_release(&key("job")).await.unwrap();
+    store.force_release(&evicting("job")).await.unwrap();
     bounded("the watch to be rung by the release", SOON, watch.changed()).await.unwrap();
     assert!(cycle(&*store, "job").await > before.fence.get());
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
+use tenure::claim::{Attempt, Claim, Eviction, Grant, Reentry, Released};
 use tenure::clock::SystemClock;
 use tenure::{Error, Holder, Key, Lease, Owner, Store};
 use tenure_testkit::servers::Server;
@@ -62,6 +62,10 @@ pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
+pub(crate) fn evicting(text: &str) -> Eviction {
+    Eviction::new(key(text), "a test").unwrap()
+}
+
 pub(crate) fn owner(text: &str) -> Owner {
     Owner::parse(text).unwrap()
 }
@@ -95,6 +99,6 @@ pub(crate) async fn cycle(store: &dyn Store, on: &str) -> u64 {
 pub(crate) async fn woken(one: &dyn Store, two: &dyn Store, on: &str) {
     granted(one, on, "cycle").await;
     let mut watch = two.watch(&key(on)).await.unwrap();
-    one.force_release(&key(on)).await.unwrap();
+    one.force_release(&evicting(on)).await.unwrap();
     bounded("the watch to be rung", SOON, watch.changed()).await.unwrap();
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::clock::{Clock, Moment};
 use crate::degraded::DegradedPolicy;
 use crate::error::Result;
@@ -88,8 +90,8 @@ impl Store for FallbackLayer {
         self.inner.release(grant).await
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        self.inner.force_release(key).await
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        self.inner.force_release(eviction).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::key::{Key, Namespace};
 use crate::key_policy::KeyPolicy;
@@ -91,8 +93,10 @@ impl Store for KeyLayer {
         }
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        let evicted = self.inner.force_release(&self.stored(key)?).await;
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
+        let stored = Eviction { key: self.stored(key)?, ..eviction.clone() };
+        let evicted = self.inner.force_release(&stored).await;
         evicted.map(|s| s.map(named(key))).map_err(|error| self.name_error(error, key))
     }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::Handle;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
 use crate::error::{Operation, Result};
@@ -82,8 +84,8 @@ impl Store for TimeoutLayer {
         bounded!(self, Release, Write, release(grant))
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        bounded!(self, ForceRelease, Write, force_release(key))
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        bounded!(self, ForceRelease, Write, force_release(eviction))
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

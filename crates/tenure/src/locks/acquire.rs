@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Attempt, Claim, Grant, Reentry, Renewal, Renewed};
+use crate::claim::{Attempt, Claim, Grant, Renewal, Renewed};
 use crate::clock::{Moment, within};
 use crate::error::{Error, ErrorKind, Operation, Result, Retry};
 use crate::fence::Fence;
@@ -65,7 +65,7 @@ impl<'a> Asking<'a> {
             looks: 0,
             seen: None,
             outage: None,
-            doubt: Doubt::default(),
+            doubt: Doubt::new(order.mark().cloned()),
             late: None,
         }
     }
@@ -104,8 +104,9 @@ impl<'a> Asking<'a> {
     /// Takes over whatever else there may be of an owner that was used before.
     fn take_over(&mut self) {
         let Claim { key, owner, .. } = &self.order.claim;
-        for ttl in self.engine.cleanup.supersede(key, owner) {
-            self.doubt.add(self.started + ttl);
+        let is_marked = self.order.mark().is_some();
+        for ttl in self.engine.cleanup.supersede(key, owner, is_marked) {
+            self.doubt.inherit(self.started + ttl);
         }
     }
 
@@ -167,6 +168,10 @@ impl<'a> Asking<'a> {
         };
         match answer {
             Ok(Attempt::Granted(lease)) => Ok(Answer::Granted(lease, sent)),
+            // An earlier try has landed, and this one is refused because of that.
+            Ok(Attempt::Held(status)) if self.order.mark() == Some(&status.holder) => {
+                Ok(self.adopt(status.fence).await.unwrap_or(Answer::Held(status)))
+            }
             Ok(Attempt::Held(status)) => Ok(Answer::Held(status)),
             Err(error) if error.retry() == Retry::Unknown => self.resolve(error, sent).await,
             Err(error) => Err(error),
@@ -195,8 +200,9 @@ impl<'a> Asking<'a> {
         let clock = Arc::clone(&context.clock);
         let Claim { key, owner, ttl, .. } = claim.clone();
         let owner_is_chosen = self.order.owner_is_chosen;
+        let mark = self.order.mark().cloned();
         let abandoned = move || {
-            let work = cleanup.expect(&key, &owner, ttl);
+            let work = cleanup.expect(&key, &owner, ttl, mark.is_some());
             move |answer: Result<Attempt>| {
                 let (granted, in_doubt) = match answer {
                     Ok(Attempt::Granted(lease)) => (Some((lease.fence, sent)), 0),
@@ -210,6 +216,7 @@ impl<'a> Asking<'a> {
                     key,
                     owner,
                     owner_is_chosen,
+                    mark,
                     granted,
                     spared,
                     in_doubt,
@@ -234,8 +241,10 @@ impl<'a> Asking<'a> {
         // The store may have decided as late as now.
         self.doubt.add(looked + self.order.claim.ttl);
         match self.look().await {
-            Ok(Some(lease)) if self.is_of_this_try(&lease) => self.adopt(&lease, error).await,
-            _ => Err(error),
+            Ok(Some(lease)) if self.is_mine(&lease) => self.adopt(lease.fence).await.ok_or(error),
+            // It was refused, or has not landed yet.
+            Ok(Some(lease)) => Ok(Answer::Held(lease.status())),
+            Ok(None) | Err(_) => Err(error),
         }
     }
 
@@ -244,17 +253,20 @@ impl<'a> Asking<'a> {
     }
 
     /// A look does not tell for sure how much is left of the lease, but a renewal does.
-    async fn adopt(&mut self, lease: &Lease, error: Error) -> Result<Answer> {
+    async fn adopt(&mut self, fence: Fence) -> Option<Answer> {
         let context = &self.engine.context;
         let Claim { key, owner, ttl, .. } = self.order.claim.clone();
-        let renewal = Renewal { grant: Grant { key, owner, fence: Some(lease.fence) }, ttl };
+        let renewal = Renewal { grant: Grant { key, owner, fence: Some(fence) }, ttl };
         let sent = context.clock.now();
         match self.in_time(context.store.renew(&renewal)).await {
             Ok(Renewed::Renewed(lease)) => {
-                self.doubt.remove();
-                Ok(Answer::Granted(lease, sent))
+                // One that came too late is none of those that were never answered.
+                if self.late != Some(fence) {
+                    self.doubt.remove();
+                }
+                Some(Answer::Granted(lease, sent))
             }
-            Ok(Renewed::Lost(_)) | Err(_) => Err(error),
+            Ok(Renewed::Lost(_)) | Err(_) => None,
         }
     }
 
@@ -268,13 +280,10 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Whether a lease of this owner came from here, and not from an earlier acquire that a claim
-    /// which refuses reentry is to be refused by.
-    fn is_of_this_try(&self, lease: &Lease) -> bool {
-        let Claim { key, owner, reentry, .. } = &self.order.claim;
-        let another =
-            *reentry == Reentry::Refuse && self.engine.keeper.is_believed(key, lease.fence);
-        lease.owner == *owner && !another
+    /// Whether a lease came from here, or may be shared by whoever has its owner.
+    fn is_mine(&self, lease: &Lease) -> bool {
+        lease.owner == self.order.claim.owner
+            && self.order.mark().is_none_or(|mark| lease.holder == *mark)
     }
 
     /// The guard for a grant, unless it is of no use: too little is left of it, so that the next
@@ -302,7 +311,7 @@ impl<'a> Asking<'a> {
             drop(guard);
             return self.held(status).map(|()| None);
         }
-        context.tell(self.key(), EventKind::Granted { fence: status.fence, waited });
+        context.tell(self.key(), EventKind::Granted { fence: status.fence, waited: Some(waited) });
         Ok(Some(guard.with_doubt(std::mem::take(&mut self.doubt))))
     }
 
@@ -313,7 +322,7 @@ impl<'a> Asking<'a> {
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
         if first {
             let (fence, holder) = (status.fence, status.holder.clone());
-            let waited = context.clock.now().since(self.started);
+            let waited = Some(context.clock.now().since(self.started));
             let kind = EventKind::Contended { fence, holder, waited };
             context.tell(self.key(), kind);
         }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::claim::{Grant, Released};
 use crate::clock::Moment;
 use crate::fence::Fence;
+use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Lease;
 use crate::locks::context::Context;
@@ -38,6 +39,8 @@ pub(crate) struct Leftover {
     pub(crate) owner: Owner,
     /// The caller chose the owner, and may use it again.
     pub(crate) owner_is_chosen: bool,
+    /// The label that only the tries' own grants have; `None` when all of this owner are theirs.
+    pub(crate) mark: Option<Holder>,
     /// What was granted for sure: its fence, and when.
     pub(crate) granted: Option<(Fence, Moment)>,
     /// A grant that was handed over, and is left alone.
@@ -52,7 +55,9 @@ pub(crate) struct Leftover {
 impl Leftover {
     /// Whether a lease that stands may have come from one of the tries.
     fn may_be(&self, lease: &Lease) -> bool {
-        lease.owner == self.owner && self.spared != Some(lease.fence)
+        lease.owner == self.owner
+            && self.spared != Some(lease.fence)
+            && self.mark.as_ref().is_none_or(|mark| lease.holder == *mark)
     }
 
     fn grant(&self, fence: Fence) -> Grant {
@@ -61,13 +66,25 @@ impl Leftover {
 }
 
 /// Tries that were never answered, of one acquire.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Doubt {
     tries: u32,
     until: Option<Moment>,
+    mark: Option<Holder>,
 }
 
 impl Doubt {
+    /// None yet, of an acquire whose grants have this mark, if any.
+    pub(crate) fn new(mark: Option<Holder>) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
+    /// One of an earlier acquire, which may come to any lease of the owner.
+    pub(crate) fn inherit(&mut self, until: Moment) {
+        self.mark = None;
+        self.add(until);
+    }
+
     /// One more, whose grant would have ended by then.
     pub(crate) fn add(&mut self, until: Moment) {
         self.tries += 1;
@@ -86,11 +103,11 @@ impl Doubt {
         owner: &Owner,
         owner_is_chosen: bool,
     ) -> Option<Leftover> {
-        let Self { tries: in_doubt, until } = std::mem::take(self);
+        let Self { tries: in_doubt, until, mark } = std::mem::take(self);
         let until = until.filter(|_| in_doubt > 0)?;
         let (key, owner) = (key.clone(), owner.clone());
         let (granted, spared) = (None, None);
-        Some(Leftover { key, owner, owner_is_chosen, granted, spared, in_doubt, until })
+        Some(Leftover { key, owner, owner_is_chosen, mark, granted, spared, in_doubt, until })
     }
 }
 
@@ -106,8 +123,8 @@ type Id = (Key, Owner);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Work that its owner has not taken over, with the ttl of what it is about.
-    works: HashMap<Id, Vec<(u64, Duration)>>,
+    /// Work that its owner has not taken over.
+    works: HashMap<Id, Vec<Pending>>,
     next_work: u64,
     /// The greatest fence of each chosen owner whose release was sent, and until when that
     /// matters.
@@ -115,10 +132,19 @@ struct State {
     sweep_at: usize,
 }
 
+#[derive(Debug)]
+struct Pending {
+    work: u64,
+    /// The ttl of what it is about.
+    ttl: Duration,
+    /// Nobody else is given what it is about, unless a claim adopts any lease of its owner.
+    is_marked: bool,
+}
+
 impl State {
     fn remove(&mut self, id: &Id, work: u64) {
         if let Some(works) = self.works.get_mut(id) {
-            works.retain(|(other, _)| *other != work);
+            works.retain(|pending| pending.work != work);
             if works.is_empty() {
                 self.works.remove(id);
             }
@@ -141,28 +167,42 @@ impl Cleanup {
     }
 
     /// Something of this owner may have to be given back, as soon as it is known what.
-    pub(crate) fn expect(self: &Arc<Self>, key: &Key, owner: &Owner, ttl: Duration) -> Work {
+    pub(crate) fn expect(
+        self: &Arc<Self>,
+        key: &Key,
+        owner: &Owner,
+        ttl: Duration,
+        is_marked: bool,
+    ) -> Work {
         self.pending.send_modify(|count| *count += 1);
         let id = (key.clone(), owner.clone());
         let mut state = self.state();
-        let number = state.next_work;
+        let work = state.next_work;
         state.next_work += 1;
-        state.works.entry(id.clone()).or_default().push((number, ttl));
+        state.works.entry(id.clone()).or_default().push(Pending { work, ttl, is_marked });
         drop(state);
-        Work { cleanup: Arc::clone(self), id, number }
+        Work { cleanup: Arc::clone(self), id, number: work }
     }
 
     /// Starts to give `leftover` back in the background, until it is done or has ended by itself.
     pub(crate) fn queue(self: &Arc<Self>, leftover: Leftover) {
         let ttl = leftover.until.since(self.context.clock.now());
-        self.expect(&leftover.key, &leftover.owner, ttl).start(leftover);
+        let Leftover { key, owner, mark, .. } = &leftover;
+        self.expect(key, owner, ttl, mark.is_some()).start(leftover);
     }
 
     /// This owner asks for the key again, so whatever it may have been granted before will be its
-    /// own: the ttl of each such thing.
-    pub(crate) fn supersede(&self, key: &Key, owner: &Owner) -> Vec<Duration> {
-        let works = self.state().works.remove(&(key.clone(), owner.clone()));
-        works.unwrap_or_default().into_iter().map(|(_, ttl)| ttl).collect()
+    /// own: the ttl of each such thing. One that asks with a mark leaves alone what has another.
+    pub(crate) fn supersede(&self, key: &Key, owner: &Owner, is_marked: bool) -> Vec<Duration> {
+        let id = (key.clone(), owner.clone());
+        let mut state = self.state();
+        let works = state.works.remove(&id).unwrap_or_default();
+        let (left, taken): (Vec<_>, Vec<_>) =
+            works.into_iter().partition(|pending| is_marked && pending.is_marked);
+        if !left.is_empty() {
+            state.works.insert(id, left);
+        }
+        taken.into_iter().map(|pending| pending.ttl).collect()
     }
 
     /// A release of this grant is about to be sent.
@@ -230,7 +270,7 @@ impl Work {
         }
         let mut state = self.cleanup.state();
         let works = state.works.get(&self.id);
-        if !works.is_some_and(|works| works.iter().any(|(other, _)| *other == self.number)) {
+        if !works.is_some_and(|works| works.iter().any(|pending| pending.work == self.number)) {
             return Claimed::Superseded;
         }
         let now = self.cleanup.context.clock.now();
@@ -281,7 +321,7 @@ impl Work {
         let mut pause = PAUSE_MIN;
         while in_doubt > 0 {
             let last = clock.now() >= leftover.until;
-            alone &= self.is_alone();
+            alone &= leftover.mark.is_some() || self.is_alone();
             match self.look(leftover).await {
                 // With other work for the same owner, it cannot be told whose try it was.
                 Look::Released => in_doubt -= u32::from(alone),

@@ -34,8 +34,8 @@ pub enum EventKind {
     Granted {
         /// Its fence.
         fence: Fence,
-        /// Time from the request to the grant.
-        waited: Duration,
+        /// Time from the request to the grant, where this process knows.
+        waited: Option<Duration>,
     },
     /// A request found the key held. Told once per wait.
     Contended {
@@ -43,8 +43,8 @@ pub enum EventKind {
         fence: Fence,
         /// Who holds it.
         holder: Holder,
-        /// Time from the request to the answer.
-        waited: Duration,
+        /// Time from the request to the answer, where this process knows.
+        waited: Option<Duration>,
     },
     /// A request's wait was over before the key was free.
     TimedOut {
@@ -64,8 +64,8 @@ pub enum EventKind {
         fence: Fence,
         /// Why.
         reason: LostReason,
-        /// How long it was held.
-        held: Duration,
+        /// How long it was held, where this process knows.
+        held: Option<Duration>,
     },
     /// A lease was given back.
     Released {
@@ -88,8 +88,10 @@ pub enum EventKind {
     },
 }
 
+/// Tells events to whoever listens. [`Locks`](crate::Locks) have their own; this is for a program
+/// that lends its store to others, and tells what they do with it.
 #[derive(Debug)]
-pub(crate) struct Events(broadcast::Sender<Event>);
+pub struct Events(broadcast::Sender<Event>);
 
 impl Default for Events {
     fn default() -> Self {
@@ -98,7 +100,8 @@ impl Default for Events {
 }
 
 impl Events {
-    pub(crate) fn tell(&self, clock: &dyn Clock, key: &Key, kind: EventKind) {
+    /// Tells that this happened to the key.
+    pub fn tell(&self, clock: &dyn Clock, key: &Key, kind: EventKind) {
         log(key, &kind);
         if self.0.receiver_count() > 0 {
             // A listener that left meanwhile is no failure.
@@ -106,7 +109,8 @@ impl Events {
         }
     }
 
-    pub(crate) fn listen(&self, clock: Arc<dyn Clock>) -> impl Stream<Item = Event> + use<> {
+    /// What is told from now on.
+    pub fn listen(&self, clock: Arc<dyn Clock>) -> impl Stream<Item = Event> + Send + use<> {
         stream::unfold((self.0.subscribe(), clock), |(mut receiver, clock)| async move {
             let event = match receiver.recv().await {
                 Ok(event) => event,

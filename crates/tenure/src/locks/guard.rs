@@ -281,15 +281,21 @@ impl Drop for Guard {
             let until = self.engine.context.clock.now() + ttl * 2;
             let doubt = self.doubt.take(&key, &owner, self.owner_is_chosen);
             let in_doubt = doubt.as_ref().map_or(0, |doubt| doubt.in_doubt);
-            let until = doubt.map_or(until, |doubt| doubt.until.max(until));
-            let (granted, spared) = (Some((fence, self.granted_at)), None);
+            let until = doubt.as_ref().map_or(until, |doubt| doubt.until.max(until));
             let owner_is_chosen = self.owner_is_chosen;
             if owner_is_chosen {
                 self.engine.keeper.lose_shared(&key, fence);
             }
-            let leftover =
-                Leftover { key, owner, owner_is_chosen, granted, spared, in_doubt, until };
-            self.engine.cleanup.queue(leftover);
+            self.engine.cleanup.queue(Leftover {
+                key,
+                owner,
+                owner_is_chosen,
+                mark: doubt.and_then(|doubt| doubt.mark),
+                granted: Some((fence, self.granted_at)),
+                spared: None,
+                in_doubt,
+                until,
+            });
         }
     }
 }

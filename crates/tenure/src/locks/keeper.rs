@@ -212,7 +212,7 @@ impl Shared {
             return;
         }
         kept.hold.lose(reason);
-        let held = self.context.clock.now().since(kept.granted_at);
+        let held = Some(self.context.clock.now().since(kept.granted_at));
         let fence = kept.grant.fence.unwrap_or(Fence::new(0));
         self.context.tell(&kept.grant.key, EventKind::Lost { fence, reason, held });
     }

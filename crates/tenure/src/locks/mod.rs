@@ -27,7 +27,7 @@ use futures_util::stream::{self, Stream};
 
 pub use backoff::Backoff;
 pub use builder::LocksBuilder;
-pub use events::{Event, EventKind};
+pub use events::{Event, EventKind, Events};
 pub use guard::Guard;
 pub use keep::LostReason;
 pub use options::{Excess, Limits};
@@ -36,7 +36,7 @@ pub use request::LockRequest;
 pub use run::LockedFn;
 pub use view::GuardView;
 
-use crate::claim::{Grant, ListQuery, Released, Renewal, Renewed};
+use crate::claim::{Eviction, Grant, ListQuery, Released, Renewal, Renewed};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::key::Key;
 use crate::lease::{Lease, Status};
@@ -218,19 +218,12 @@ impl Locks {
     /// # Errors
     /// `Invalid` without a reason; after `Unknown` it may have been released.
     pub async fn force_release(&self, key: &str, reason: &str) -> Result<Option<Status>> {
-        let key = self.key(key, Operation::ForceRelease)?;
-        if reason.trim().is_empty() || reason.len() > 1024 || reason.chars().any(char::is_control) {
-            return Err(Error::invalid(format!(
-                "reason must have 1 to 1024 bytes without control characters, this one has {}",
-                reason.len()
-            ))
-            .during(Operation::ForceRelease));
-        }
-        let evicted = self.0.context.store.force_release(&key).await?;
+        let eviction = Eviction::new(self.key(key, Operation::ForceRelease)?, reason)?;
+        let evicted = self.0.context.store.force_release(&eviction).await?;
+        let Eviction { key, reason } = eviction;
         self.0.stays.forget(&key);
         if let Some(status) = &evicted {
-            let kind = EventKind::Forced { fence: status.fence, reason: reason.to_owned() };
-            self.0.context.tell(&key, kind);
+            self.0.context.tell(&key, EventKind::Forced { fence: status.fence, reason });
         }
         Ok(evicted)
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Reentry};
+use crate::holder::Holder;
 use crate::key::Key;
 use crate::lease::Status;
 
@@ -33,6 +34,15 @@ pub(crate) struct Order {
     pub(crate) interval: Option<Duration>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) on_wait: Option<OnWait>,
+}
+
+impl Order {
+    /// The label that no other acquire has. Without reentry a lease of this owner is another's,
+    /// unless it carries this.
+    pub(crate) fn mark(&self) -> Option<&Holder> {
+        let Claim { reentry, holder, .. } = &self.claim;
+        (self.owner_is_chosen && *reentry == Reentry::Refuse).then_some(holder)
+    }
 }
 
 impl fmt::Debug for Order {

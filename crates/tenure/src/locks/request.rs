@@ -79,7 +79,8 @@ impl LockRequest {
         self
     }
 
-    /// What happens when the owner already holds the key.
+    /// What happens when the owner already holds the key. An owner that is refused then holds it by
+    /// one acquire at a time: the holder's label gets a mark, by which they are told apart.
     pub fn reentry(mut self, reentry: Reentry) -> Self {
         self.reentry = reentry;
         self
@@ -201,9 +202,13 @@ impl LockRequest {
             Some(owner) => owner.clone(),
             None => Owner::generate(&*context.random)?,
         };
+        let holder = match (&self.owner, self.reentry) {
+            (Some(_), Reentry::Refuse) => options.holder.marked(&*context.random)?,
+            _ => options.holder.clone(),
+        };
         let holder = match &self.note {
-            Some(note) => options.holder.with_note(note)?,
-            None => options.holder.clone(),
+            Some(note) => holder.with_note(note)?,
+            None => holder,
         };
         let keep_alive = self.keep_alive.unwrap_or(options.keep_alive);
         Ok(Order {

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::clock::{Clock, Moment};
 use crate::error::Result;
 use crate::fence::Fence;
@@ -134,7 +136,8 @@ impl Store for MemoryStore {
         Ok(reply)
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
         let now = self.now();
         let evicted = {
             let mut state = self.state();

@@ -57,7 +57,7 @@ pub(super) struct MetadataBody {
     components: Vec<ComponentBody>,
     extended: BTreeMap<String, String>,
     app_connection_properties: Empty,
-    actor_runtime: ActorRuntime,
+    actor_runtime: ActorRuntimeBody,
 }
 
 #[derive(Serialize)]
@@ -82,23 +82,30 @@ struct Empty {}
 /// There are no actors here.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ActorRuntime {
+struct ActorRuntimeBody {
     runtime_status: &'static str,
     host_ready: bool,
 }
 
-pub(super) async fn get(State(sidecar): State<Arc<Sidecar>>) -> Json<MetadataBody> {
-    let metadata = sidecar.metadata();
+pub(super) async fn get(
+    State(sidecar): State<Arc<Sidecar>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<MetadataBody>, DaprFailure> {
+    let metadata = sidecar.metadata(&caller)?;
+    let actors = metadata.actor_runtime.unwrap_or_default();
     let components = metadata.registered_components.into_iter().map(Into::into);
-    Json(MetadataBody {
+    Ok(Json(MetadataBody {
         id: metadata.id,
         runtime_version: metadata.runtime_version,
         enabled_features: metadata.enabled_features,
         components: components.collect(),
         extended: metadata.extended_metadata.into_iter().collect(),
         app_connection_properties: Empty {},
-        actor_runtime: ActorRuntime { runtime_status: "DISABLED", host_ready: false },
-    })
+        actor_runtime: ActorRuntimeBody {
+            runtime_status: actors.runtime_status().as_str_name(),
+            host_ready: actors.host_ready,
+        },
+    }))
 }
 
 /// The body is the value, whatever it is.

@@ -3,29 +3,30 @@
 
 use http::Uri;
 
-const VERSIONS: [&str; 3] = ["v1.0", "v1.0-alpha1", "v1.0-alpha2"];
+const VERSIONS: [&str; 3] = ["v1.0", "v1.0-alpha1", ALPHA2];
 
-/// How many names a path begins with; a resource behind them keeps its slashes.
+/// The one whose paths go on with a resource, which has any slashes.
+const ALPHA2: &str = "v1.0-alpha2";
+
+/// How many names a path has before that.
 const NAMES: usize = 3;
 
 /// The address with only the slashes that it needs; `None` when it is not one of Dapr's.
 pub(crate) fn tidied(uri: &Uri) -> Option<Uri> {
-    let first = uri.path().split('/').find(|part| !part.is_empty())?;
-    if !VERSIONS.contains(&first) {
-        return None;
-    }
-    let mut path = String::new();
-    let mut rest = uri.path().trim_start_matches('/');
+    let mut rest = uri.path();
+    let mut names = Vec::new();
     for _ in 0..NAMES {
-        let (name, tail) = rest.split_once('/').unwrap_or((rest, ""));
-        if !name.is_empty() {
-            path = format!("{path}/{name}");
-        }
-        rest = tail.trim_start_matches('/');
+        let named = rest.trim_start_matches('/');
+        let (name, tail) = named.split_once('/').unwrap_or((named, ""));
+        names.push(name);
+        rest = tail;
     }
-    if !rest.is_empty() {
-        path = format!("{path}/{rest}");
+    let version = names.first().filter(|version| VERSIONS.contains(version))?;
+    if *version != ALPHA2 {
+        rest = rest.trim_matches('/');
     }
+    let parts = names.iter().chain(Some(&rest)).filter(|part| !part.is_empty());
+    let mut path: String = parts.flat_map(|part| ["/", part]).collect();
     if let Some(query) = uri.query() {
         path = format!("{path}?{query}");
     }
@@ -41,7 +42,11 @@ mod tests {
         for (path, expected) in [
             ("//v1.0-alpha1//lock///store//", Some("/v1.0-alpha1/lock/store")),
             ("/v1.0/healthz/?a=//", Some("/v1.0/healthz?a=//")),
-            ("//v1.0-alpha2/lock//s//a//b/", Some("/v1.0-alpha2/lock/s/a//b/")),
+            ("//v1.0-alpha2/lock//s/a//b/", Some("/v1.0-alpha2/lock/s/a//b/")),
+            ("//v1.0-alpha2/lock/s///etc/", Some("/v1.0-alpha2/lock/s///etc/")),
+            ("//v1.0-alpha2/lock/s//", Some("/v1.0-alpha2/lock/s//")),
+            ("/v1.0-alpha2/lock/s/", Some("/v1.0-alpha2/lock/s")),
+            ("/v1.0/metadata//k//", Some("/v1.0/metadata/k")),
             ("//v1.0-alpha1/lock/a%2F%2Fb", Some("/v1.0-alpha1/lock/a%2F%2Fb")),
             ("//v1/locks//a", None),
             ("//", None),

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tenure::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use tenure::store::{Store, StoreInfo};
 use tenure::stores::memory::MemoryStore;
 use tenure::watch::Watch;
@@ -48,8 +50,8 @@ impl Store for Counting {
         self.counted().release(grant).await
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        self.counted().force_release(key).await
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        self.counted().force_release(eviction).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

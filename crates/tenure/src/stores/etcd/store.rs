@@ -15,7 +15,9 @@ use super::probe;
 use super::spares::{EtcdLease, Spares};
 use super::watcher::Watcher;
 use super::wire::{KeyValue, LeaseTimeToLiveRequest, Op, PutRequest, RangeRequest, Target};
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
@@ -210,7 +212,8 @@ impl Store for EtcdStore {
         Ok(self.decide(&grant.key, standing, is_fresh, verb).await?.0)
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
         let verb = |standing: Option<&Record>, now| rule::force_release(standing, key, now);
         match self.read(key).await {
             Ok(standing) => Ok(self.decide(key, standing, true, verb).await?.0),

@@ -4,7 +4,9 @@ use std::convert::Infallible;
 
 use async_trait::async_trait;
 
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::key::Key;
 use crate::lease::{Lease, Status};
@@ -48,7 +50,7 @@ impl Store for FileStore {
         match self.0 {}
     }
 
-    async fn force_release(&self, _: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, _: &Eviction) -> Result<Option<Status>> {
         match self.0 {}
     }
 

@@ -12,7 +12,9 @@ use super::job::{Ask, Job, Kind, Question};
 use super::place::Place;
 use super::verbs::{Force, Look};
 use super::writer::Writer;
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::error::{Chain, Error, Operation, Result};
 use crate::finding::Finding;
 use crate::key::Key;
@@ -153,8 +155,8 @@ impl Store for FileStore {
         self.ask(grant.clone()).await
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        self.ask(Force(key.clone())).await
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        self.ask(Force(eviction.key.clone())).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {

@@ -18,7 +18,7 @@ use super::statements::{Statement, Statements, after_prefix};
 use super::sweep::{Sweep, keep_sweeping};
 use super::{probe, schema};
 use crate::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
@@ -208,7 +208,8 @@ impl Store for PostgresStore {
         })
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
         let ((space, group), channel) = (self.names.group(key), self.names.channel(key));
         let values: [Value<'_>; 4] = [&key.as_str(), &space, &group, &channel];
         let evicted = self.one(&self.statements.force, &values).await?;

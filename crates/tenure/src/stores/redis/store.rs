@@ -20,7 +20,7 @@ use super::reply::Reply;
 use super::script::{ACQUIRE, FORCE, INSPECT, RELEASE, RENEW, Script};
 use super::slot::{Names, OWN, key_of, records_of, slot_of, tag_of};
 use crate::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
@@ -242,7 +242,8 @@ impl Store for RedisStore {
         }
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
         refuse_own(key)?;
         let reply = self.write(&FORCE, key, &[&self.channel(key)]).await?;
         Ok(status(reply.lease))

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 
 use super::sightings::{Sighting, Sightings};
 use super::{Entry, Expiry, Fences, Purpose, Register, Swap, Version, Write};
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
+};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
@@ -272,7 +274,8 @@ impl Store for RegisterStore {
         Ok(self.decide(&grant.key, verb).await?.0)
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let key = &eviction.key;
         let verb = |standing: Option<&Record>, _, now| rule::force_release(standing, key, now);
         match self.decide(key, verb).await {
             Ok((evicted, _)) => Ok(evicted),

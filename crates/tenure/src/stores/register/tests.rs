@@ -10,7 +10,9 @@ use std::time::Duration;
 use shelf::{Fate, Hands, Shelf};
 
 use super::{Entry, Purpose, Register, RegisterStore, Version, Write};
-use crate::claim::{Attempt, Claim, Grant, ListQuery, Pledge, Reentry, Released, Renewal, Renewed};
+use crate::claim::{
+    Attempt, Claim, Eviction, Grant, ListQuery, Pledge, Reentry, Released, Renewal, Renewed,
+};
 use crate::clock::SystemClock;
 use crate::error::{ErrorKind, Result};
 use crate::fence::Fence;
@@ -228,7 +230,10 @@ async fn the_counter_outlives_release_expiry_and_force() {
         last = lease.fence;
         match turn % 3 {
             0 => drop(process.release(&owner).await.unwrap()),
-            1 => drop(process.store.force_release(&lease.key).await.unwrap().unwrap()),
+            1 => {
+                let eviction = Eviction::new(lease.key, "a test").unwrap();
+                process.store.force_release(&eviction).await.unwrap().unwrap();
+            }
             _ => continue,
         }
         let body = shelf.body("k");
@@ -269,7 +274,7 @@ async fn what_makes_no_sense_is_never_free() {
 #[tokio::test]
 async fn force_replaces_what_makes_no_sense_and_no_fence_goes_back() {
     let shelf = Shelf::new();
-    let key = claim("a").key;
+    let key = Eviction::new(claim("a").key, "a test").unwrap();
     for body in ["", "hello", r#"{"v":1,"nonce":"n","fence":18446744073709551615}"#] {
         shelf.put("k", body.as_bytes());
         let process = process(&shelf);

@@ -39,8 +39,14 @@
 //! on `*`.
 //!
 //! # Waiting
-//! One stream serves all keys that this process waits for. When it breaks, all waiters look, and
-//! again when their keys are watched on the next one.
+//! The server wakes whoever waits: one stream tells this process of changes to all keys that it
+//! waits for. When it breaks, all waiters look, and again when their keys are watched on the next
+//! one.
+//!
+//! The line is not the server's. Each process has its own, whose head tries when it is woken, and
+//! of several processes any may be the first: as with every store. A line in the server would take
+//! tries that wait there, for as long as a connection lasts, and then a claim would be in doubt for
+//! that long. Whoever needs one line for all takes the locks by the server's own API, which has it.
 
 mod client;
 mod error;

@@ -6,15 +6,13 @@
 //! or must have ended by itself.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Moment;
 use crate::key::Key;
 use crate::owner::Owner;
 
-/// How many are kept for one key. The server takes so many, and no more can matter: of one process
-/// only the first in line asks.
-const KEPT_MAX: usize = 64;
 const SWEEP_FROM: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -22,13 +20,14 @@ pub(super) struct Owners(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    by_key: HashMap<Key, Vec<Kept>>,
+    by_key: HashMap<Key, HashMap<Owner, Kept>>,
+    /// How many there are, of all keys.
+    count: usize,
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Kept {
-    owner: Owner,
     /// Claims that were granted or may yet be.
     open: u32,
     until: Moment,
@@ -39,24 +38,20 @@ impl Owners {
     pub(super) fn open(&self, key: &Key, owner: &Owner, now: Moment, until: Moment) {
         let mut state = self.lock();
         state.sweep(now);
-        let kept = state.by_key.entry(key.clone()).or_default();
-        kept.retain(|kept| kept.until > now);
-        match kept.iter_mut().find(|kept| kept.owner == *owner) {
-            Some(kept) => (kept.open, kept.until) = (kept.open + 1, kept.until.max(until)),
-            None => kept.push(Kept { owner: owner.clone(), open: 1, until }),
+        let kept = state.by_key.entry(key.clone()).or_default().entry(owner.clone());
+        let is_new = matches!(kept, Entry::Vacant(_));
+        let kept = kept.or_insert(Kept { open: 0, until });
+        if kept.until <= now {
+            kept.open = 0;
         }
-        if kept.len() > KEPT_MAX
-            && let Some(first) = (0..kept.len()).min_by_key(|index| kept[*index].until)
-        {
-            kept.swap_remove(first);
-        }
+        (kept.open, kept.until) = (kept.open + 1, kept.until.max(until));
+        state.count += usize::from(is_new);
     }
 
     /// What this owner has on the key stands until then, at the most.
     pub(super) fn prolong(&self, key: &Key, owner: &Owner, now: Moment, until: Moment) {
         let mut state = self.lock();
-        let kept = state.by_key.get_mut(key);
-        match kept.and_then(|kept| kept.iter_mut().find(|kept| kept.owner == *owner)) {
+        match state.by_key.get_mut(key).and_then(|kept| kept.get_mut(owner)) {
             Some(kept) => kept.until = kept.until.max(until),
             None => {
                 drop(state);
@@ -68,23 +63,24 @@ impl Owners {
     /// One claim of this owner is over: it was refused, or what it got was given back.
     pub(super) fn close(&self, key: &Key, owner: &Owner) {
         let mut state = self.lock();
-        let Some(kept) = state.by_key.get_mut(key) else { return };
-        if let Some(index) = kept.iter().position(|kept| kept.owner == *owner) {
-            kept[index].open -= 1;
-            if kept[index].open == 0 {
-                kept.swap_remove(index);
-            }
+        let Some(of_key) = state.by_key.get_mut(key) else { return };
+        let Some(kept) = of_key.get_mut(owner) else { return };
+        kept.open -= 1;
+        if kept.open > 0 {
+            return;
         }
-        if kept.is_empty() {
+        of_key.remove(owner);
+        if of_key.is_empty() {
             state.by_key.remove(key);
         }
+        state.count -= 1;
     }
 
     /// Those that may be on the key.
     pub(super) fn of(&self, key: &Key, now: Moment) -> Vec<Owner> {
         let state = self.lock();
         let kept = state.by_key.get(key).into_iter().flatten();
-        kept.filter(|kept| kept.until > now).map(|kept| kept.owner.clone()).collect()
+        kept.filter(|(_, kept)| kept.until > now).map(|(owner, _)| owner.clone()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -95,14 +91,15 @@ impl Owners {
 impl State {
     /// Those that were never closed are cleared away in time with those that come.
     fn sweep(&mut self, now: Moment) {
-        if self.by_key.len() < self.sweep_at.max(SWEEP_FROM) {
+        if self.count < self.sweep_at.max(SWEEP_FROM) {
             return;
         }
         self.by_key.retain(|_, kept| {
-            kept.retain(|kept| kept.until > now);
+            kept.retain(|_, kept| kept.until > now);
             !kept.is_empty()
         });
-        self.sweep_at = self.by_key.len() * 2;
+        self.count = self.by_key.values().map(HashMap::len).sum();
+        self.sweep_at = self.count * 2;
     }
 }
 
@@ -150,14 +147,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn none_is_forgotten_that_may_be_on_the_key() {
+        let owners = Owners::default();
+        for n in 0..5000 {
+            owners.open(&key("k"), &owner(&format!("o{n}")), later(n), later(10_000 - n));
+        }
+        assert_eq!(owners.of(&key("k"), later(4999)).len(), 5000);
+    }
+
+    #[test]
+    fn what_no_longer_matters_is_cleared_away() {
         let (one_key, many) = (Owners::default(), Owners::default());
         for n in 0..5000 {
-            one_key.open(&key("k"), &owner(&format!("o{n}")), NOW, later(10 + n));
+            one_key.open(&key("k"), &owner(&format!("o{n}")), later(n), later(n + 1));
             many.open(&key(&format!("k{n}")), &owner("a"), later(n), later(n + 1));
         }
-        let kept = one_key.of(&key("k"), NOW);
-        assert!(kept.len() == KEPT_MAX && kept.contains(&owner("o4999")), "{}", kept.len());
-        assert!(many.lock().by_key.len() <= SWEEP_FROM, "{}", many.lock().by_key.len());
+        for owners in [one_key, many] {
+            let state = owners.lock();
+            let count: usize = state.by_key.values().map(HashMap::len).sum();
+            assert!(count == state.count && count <= SWEEP_FROM, "{count} of {}", state.count);
+        }
     }
 }

@@ -15,7 +15,7 @@ use super::owners::Owners;
 use super::watcher::Watcher;
 use super::wire::{info, needed, owned, status, stored_grant};
 use crate::claim::{
-    Attempt, Claim, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
+    Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Reentry, Released, Renewal, Renewed,
 };
 use crate::clock::Clock;
 use crate::error::{Result, Retry};
@@ -26,6 +26,9 @@ use crate::owner::Owner;
 use crate::random::SystemRandom;
 use crate::store::{Store, StoreInfo};
 use crate::watch::Watch;
+
+/// How many owners the server can be asked about at once.
+const OWNERS_MAX: usize = 64;
 
 /// Locks on a tenure server; see the [module](super).
 #[derive(Debug)]
@@ -67,6 +70,20 @@ impl RemoteStore {
             let until = now + claim.ttl + PATIENCE;
             self.owners.prolong(&claim.key, &claim.owner, now, until);
         }
+    }
+
+    /// The lease on the key, and its owner, if it is one of these.
+    async fn look(&self, key: &Key, owners: &[Owner]) -> Result<Option<(Status, Option<Owner>)>> {
+        let request = InspectLeaseRequest {
+            store: self.store.clone(),
+            key: key.to_string(),
+            owners: owners.iter().map(Owner::expose).collect(),
+        };
+        let answer = self.client.call(request).await?;
+        let Some(lease) = answer.lease else { return Ok(None) };
+        let place = usize::try_from(answer.owner).ok().and_then(|place| place.checked_sub(1));
+        let owner = place.and_then(|place| owners.get(place)).cloned();
+        Ok(Some((status(lease)?, owner)))
     }
 
     async fn ask(&self, claim: &Claim) -> Result<Attempt> {
@@ -128,27 +145,34 @@ impl Store for RemoteStore {
         Ok(Released::Released(needed(answer.lease)?))
     }
 
-    async fn force_release(&self, key: &Key) -> Result<Option<Status>> {
-        let request = ForceReleaseRequest { store: self.store.clone(), key: key.to_string() };
+    async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        let request = ForceReleaseRequest {
+            store: self.store.clone(),
+            key: eviction.key.to_string(),
+            reason: eviction.reason.clone(),
+        };
         self.client.call(request).await?.evicted.map(status).transpose()
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
         let owners = self.owners.of(key, self.clock.now());
-        let request = InspectLeaseRequest {
-            store: self.store.clone(),
-            key: key.to_string(),
-            owners: owners.iter().map(Owner::expose).collect(),
-        };
-        let answer = self.client.call(request).await?;
-        let Some(lease) = answer.lease else { return Ok(None) };
-        let place = usize::try_from(answer.owner).ok().and_then(|place| place.checked_sub(1));
-        let owner = match place.and_then(|place| owners.get(place)) {
-            Some(owner) => owner.clone(),
+        let (first, more) = owners.split_at(owners.len().min(OWNERS_MAX));
+        let Some((mut seen, mut owner)) = self.look(key, first).await? else { return Ok(None) };
+        // So many tries at once are rare, and so is a key that changes hands between two looks.
+        let mut batches = more.chunks(OWNERS_MAX);
+        while let (None, Some(batch)) = (&owner, batches.next()) {
+            let Some((now, found)) = self.look(key, batch).await? else { return Ok(None) };
+            if now.fence != seen.fence && found.is_none() {
+                batches = owners.chunks(OWNERS_MAX);
+            }
+            (seen, owner) = (now, found);
+        }
+        let owner = match owner {
+            Some(owner) => owner,
             // Somebody else's, which nobody here may know: equal to none.
             None => Owner::generate(&SystemRandom)?,
         };
-        Ok(Some(owned(status(lease)?, owner)))
+        Ok(Some(owned(seen, owner)))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {

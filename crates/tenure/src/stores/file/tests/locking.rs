@@ -39,8 +39,8 @@ async fn fences_and_leases_outlive_the_store() {
     assert_eq!((&kept.owner, kept.fence), (&first.owner, first.fence));
     assert_eq!((kept.ttl, kept.granted_at), (first.ttl, first.granted_at));
     assert!(granted(&b, &claim("l", "b", 1000)).await.fence > second.fence);
-    assert!(b.force_release(&key("k")).await.unwrap().is_some());
-    assert_eq!(b.force_release(&key("k")).await.unwrap(), None);
+    assert!(b.force_release(&evicting("k")).await.unwrap().is_some());
+    assert_eq!(b.force_release(&evicting("k")).await.unwrap(), None);
     assert!(granted(&b, &claim("k", "b", 1000)).await.fence.get() == 4);
 }
 

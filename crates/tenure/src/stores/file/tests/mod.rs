@@ -11,12 +11,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::FileStore;
-use crate::claim::{Attempt, Claim, Grant, Reentry};
+use crate::claim::{Attempt, Claim, Eviction, Grant, Reentry};
 use crate::clock::{Clock, SystemClock};
 use crate::{Holder, Key, Lease, Owner, Store};
 
 pub(super) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
+}
+
+pub(super) fn evicting(name: &str) -> Eviction {
+    Eviction::new(key(name), "a test").unwrap()
 }
 
 pub(super) fn claim(name: &str, owner: &str, ttl_ms: u64) -> Claim {
