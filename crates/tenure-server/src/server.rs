@@ -57,15 +57,21 @@ pub(crate) fn dapr_router(
     Ok(forgiving(dapr.clone().merge(about), dapr))
 }
 
-/// The service that tells which services there are: those that have these descriptors.
+/// The service that tells which services there are: those that have these descriptors. It is there
+/// twice, because many clients know only its older name.
 fn reflection(descriptors: &[u8]) -> Result<Router, Failure> {
-    let service = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(descriptors)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-    let service = service.max_decoding_message_size(grpc::MESSAGE_MAX);
-    Ok(Routes::new(service).prepare().into_axum_router().reset_fallback())
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(descriptors)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let wrong =
+        |error: tonic_reflection::server::Error| Failure::new(Code::Internal, error.to_string());
+    let new = builder().build_v1().map_err(wrong)?;
+    let old = builder().build_v1alpha().map_err(wrong)?;
+    let routes = Routes::new(new.max_decoding_message_size(grpc::MESSAGE_MAX))
+        .add_service(old.max_decoding_message_size(grpc::MESSAGE_MAX));
+    Ok(routes.prepare().into_axum_router().reset_fallback())
 }
 
 /// The routes, with an answer for what fits none of them. Dapr's paths get a second chance.

@@ -43,6 +43,8 @@ where
         return Err(Failure::invalid(text));
     }
     let wrong = |error| Failure::invalid(format!("trace.otlp cannot be used: {error}"));
+    // Its client asks for one even where nothing is encrypted. Another may have chosen already.
+    drop(rustls::crypto::ring::default_provider().install_default()); // tidy-allow: its name
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)

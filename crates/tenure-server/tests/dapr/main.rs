@@ -6,7 +6,10 @@ mod alpha1;
 mod alpha2;
 mod alpha2_grpc;
 mod alpha2_stream;
+mod away;
 mod components;
+#[path = "../wire/failing.rs"]
 mod failing;
+mod outage;
 mod sidecar;
 mod stage;

@@ -14,7 +14,8 @@ use tenure_testkit::servers::{Server, free_port};
 use tenure_testkit::wait::{bounded, until};
 
 use crate::stage::{
-    Raw, SOON, TTL, ask, claim, cycle, evicting, grant, granted, key, open, raw, refused, sure, url, woken,
+    Raw, SOON, TTL, ask, claim, cycle, evicting, grant, granted, key, open, raw, refused, sure,
+    url, woken,
 };
 
 #[tokio::test]
