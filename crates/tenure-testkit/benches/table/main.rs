@@ -3,7 +3,8 @@
 //! `cargo xtask bench` measures all of it, `cargo xtask bench NAME` only what begins
 //! with a name in `SECTIONS` that contains NAME. A missed target is told in the table and in its
 //! last line, and then the exit code is not 0; one that the machine was too busy to judge is told
-//! too, and is no failure. `TENURE_BENCH_DIR` is the folder for the files, if not one beside the build.
+//! too, and is no failure. `TENURE_BENCH_DIR` is the folder for the files, if not one beside the
+//! build.
 
 #![allow(clippy::print_stdout)]
 

@@ -32,8 +32,9 @@ async fn fences_grow_on_a_logical_replica_and_its_sequence_must_be_set() -> Resu
     old.sql("CREATE PUBLICATION switchover FOR ALL TABLES")?;
     let port = old.server().address().port();
     new.sql(&format!(
-        "CREATE SUBSCRIPTION switchover PUBLICATION switchover
-            CONNECTION 'host=127.0.0.1 port={port} user=postgres dbname=postgres'"
+        "CREATE SUBSCRIPTION switchover
+            CONNECTION 'host=127.0.0.1 port={port} user=postgres dbname=postgres'
+            PUBLICATION switchover"
     ))?;
     until("the rows to arrive", SOON, || async {
         let rows = "SELECT (SELECT count(*) FROM room_1.lease)

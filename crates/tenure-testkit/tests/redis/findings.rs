@@ -13,6 +13,8 @@ async fn one_server_that_loses_nothing_is_fenced() {
     assert_eq!((info.class, info.name), (Class::Fenced, "redis"));
     assert!(info.capabilities.durable && info.capabilities.shared && info.capabilities.wakes);
     assert!(info.findings.iter().any(|finding| finding.topic == "version"), "{info:?}");
+    let clock = info.findings.iter().find(|finding| finding.topic == "clock").unwrap();
+    assert!(clock.to_string().contains("less than 1 %"), "{clock}");
 }
 
 #[tokio::test]
@@ -54,6 +56,8 @@ async fn a_replica_is_refused_and_lowers_its_primary() {
     assert!(text.contains("read-only replica") && text.contains("name the primary"), "{text}");
     let store = open(url(&primary)).await;
     assert_eq!(store.info().class, Class::Efficiency);
-    assert!(store.info().findings.iter().any(|finding| finding.topic == "replication"));
+    let mut findings = store.info().findings.iter();
+    let replication = findings.find(|finding| finding.topic == "replication").unwrap();
+    assert!(replication.text.contains("unless the clock of that replica is behind"));
     let _: String = ask(&mut raw, &["PING"]).await;
 }

@@ -123,7 +123,10 @@ impl Dialer {
                     (Some(Err(error)), _) => why = Some(error),
                     (None, Some(error)) => return Err(error),
                     // There was nothing to try: the library says what is missing.
-                    (None, None) => return self.servers.settings.connect(self.tls.clone()).await,
+                    (None, None) => {
+                        let connect = self.servers.settings.connect(self.tls.clone());
+                        return Box::pin(connect).await;
+                    }
                 },
                 () = self.clock.sleep_until(self.clock.now() + HEAD_START) => {}
             }

@@ -21,9 +21,9 @@
 //! counter is kept, it grows whatever the clock does.
 //!
 //! Redis ends keys by its wall clock. If that is set forward, leases end early: let the server's
-//! clock be slewed, not stepped. Slewing is harmless as long as it and a client's clock do not drift
-//! apart by more than 1 %: let chrony have `maxslewrate 5000` (half a percent) on all of these
-//! machines, its default is sixteen times that.
+//! clock be slewed, not stepped. Slewing is harmless as long as it and a client's clock do not
+//! drift apart by more than 1 %: let chrony have `maxslewrate 5000` (half a percent) on all of
+//! these machines, its default is sixteen times that.
 //!
 //! A client that reads an answer late does not send a script again: after a broken connection the
 //! outcome of a write is `Unknown`. The one exception is an answer that says that nothing was done

@@ -138,16 +138,16 @@ impl Info {
             Some("always") => Finding::lowering(
                 "no-appendfsync-on-rewrite",
                 "the append-only file is not synced while Redis rewrites it or saves a snapshot: a \
-                 crash of the machine meanwhile may lose grants (fences still grow, unless the clock is \
-                 set back)",
+                 crash of the machine meanwhile may lose grants (fences still grow, unless the \
+                 clock is set back)",
             )
             .remedy("CONFIG SET no-appendfsync-on-rewrite no, and in redis.conf"),
             Some(fsync) => Finding::lowering(
                 "appendfsync",
                 format!(
                     "the append-only file is synced {fsync:?} and not before the answer: a crash \
-                     of the machine may lose the last grants (fences still grow, unless the clock is \
-                     set back)"
+                     of the machine may lose the last grants (fences still grow, unless the \
+                     clock is set back)"
                 ),
             )
             .remedy(remedy),
