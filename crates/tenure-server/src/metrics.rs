@@ -94,7 +94,7 @@ impl GivenBack {
                 false
             }
             EventKind::Granted { waited, .. } => {
-                let asked = event.at.checked_sub(waited);
+                let asked = waited.and_then(|waited| event.at.checked_sub(waited));
                 self.0.remove(&event.key).is_some_and(|back| asked.is_some_and(|at| at < back))
             }
             _ => false,
