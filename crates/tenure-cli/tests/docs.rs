@@ -168,7 +168,7 @@ fn every_variable_of_the_command_line_is_on_the_server_s_page() {
 #[test]
 fn the_examples_of_forrst_s_page_do_what_they_show() {
     let page = include_str!("../../../docs/forrst.md");
-    run(page);
+    check(page);
     let service = include_str!("../../tenure-forrst/examples/payments.rs");
     assert!(page.contains(service), "the service on the page is not the example that is built");
 }

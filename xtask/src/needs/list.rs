@@ -158,7 +158,7 @@ pub(super) const NEEDS: &[Need] = &[
     },
     Need {
         name: "reflection of gRPC from PyPI (for a client without generated code)",
-        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('grpc_reflection.v1alpha')",
+        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('grpc_reflection')",
         says: "",
         package: Package::Pinned(&PYTHON),
     },

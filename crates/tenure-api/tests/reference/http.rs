@@ -1,6 +1,8 @@
 //! The part of the reference that the OpenAPI document makes.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use tenure_api::OPENAPI;
 
 use crate::table;
@@ -8,10 +10,11 @@ use crate::table;
 pub(crate) fn reference() -> String {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     let common = common(&document);
-    let mut text =
-        "## HTTP\n\nEvery route may also answer with these, whose body is `Error`:\n\n".to_owned();
+    let mut text = "## HTTP\n\nWhat needs a right may also answer with these, whose body is \
+                    `Error`:\n\n"
+        .to_owned();
     text += &table(&["status", ""], &common);
-    for (path, item) in document["paths"].as_object().unwrap() {
+    for (path, item) in sorted(&document["paths"]) {
         for (method, operation) in operations(item) {
             text += &format!("### `{} {path}`\n\n", method.to_uppercase());
             let words = [&operation["summary"], &operation["description"]];
@@ -24,25 +27,31 @@ pub(crate) fn reference() -> String {
             let body = &operation["requestBody"]["content"]["application/json"]["schema"];
             rows.extend(fields(resolved(&document, body), "body"));
             text += &table(&["takes", "in", "type", ""], &rows);
-            let answers = operation["responses"].as_object().unwrap();
-            let answers = answers.iter().map(answer).filter(|row| !common.contains(&short(row)));
+            let answers = sorted(&operation["responses"]);
+            let answers =
+                answers.into_iter().map(answer).filter(|row| !common.contains(&short(row)));
             text += &table(&["status", "body", ""], &answers.collect::<Vec<_>>());
         }
     }
     text + &schemas(&document)
 }
 
+/// By name, whichever order the reader of JSON keeps.
+fn sorted(object: &Value) -> BTreeMap<&String, &Value> {
+    object.as_object().into_iter().flatten().collect()
+}
+
 fn operations(item: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters")
+    sorted(item).into_iter().filter(|(name, _)| *name != "parameters")
 }
 
 /// What every route with rights answers.
 fn common(document: &Value) -> Vec<Vec<String>> {
-    let items = document["paths"].as_object().unwrap().values();
+    let items = sorted(&document["paths"]).into_values();
     let guarded = items.flat_map(operations).filter(|(_, told)| told.get("security").is_none());
     let mut answers = guarded.map(|(_, operation)| {
-        let responses = operation["responses"].as_object().unwrap();
-        responses.iter().map(|response| short(&answer(response))).collect::<Vec<_>>()
+        let responses = sorted(&operation["responses"]);
+        responses.into_iter().map(|response| short(&answer(response))).collect::<Vec<_>>()
     });
     let first = answers.next().unwrap();
     answers
@@ -55,8 +64,8 @@ fn short(row: &[String]) -> Vec<String> {
 }
 
 fn answer((status, response): (&String, &Value)) -> Vec<String> {
-    let content = response["content"].as_object().into_iter().flatten();
-    let bodies: Vec<_> = content
+    let bodies: Vec<_> = sorted(&response["content"])
+        .into_iter()
         .map(|(kind, body)| match (&**kind, type_of(&body["schema"])) {
             ("application/json", body) => body,
             (_, body) if body.is_empty() => format!("`{kind}`"),
@@ -74,8 +83,8 @@ fn parameter(told: &Value) -> Vec<String> {
 
 /// The rows of an object's fields.
 fn fields(schema: &Value, place: &str) -> Vec<Vec<String>> {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    properties
+    sorted(&schema["properties"])
+        .into_iter()
         .map(|(name, told)| {
             let what = words(&told["description"]);
             vec![format!("`{name}`"), place.to_owned(), type_of(told), what]
@@ -86,7 +95,7 @@ fn fields(schema: &Value, place: &str) -> Vec<Vec<String>> {
 /// What the bodies are made of.
 fn schemas(document: &Value) -> String {
     let mut text = "### Bodies\n\n".to_owned();
-    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+    for (name, schema) in sorted(&document["components"]["schemas"]) {
         // Those of requests stand with their routes.
         if name.ends_with("Request") {
             continue;
@@ -131,7 +140,7 @@ fn type_of(schema: &Value) -> String {
     }
     match &schema["type"] {
         Value::String(name) if name == "array" => match &schema["items"]["properties"] {
-            Value::Object(inner) => format!("list of {}", keys(inner)),
+            inner @ Value::Object(_) => format!("list of {}", keys(inner)),
             _ => format!("list of {}", type_of(&schema["items"])),
         },
         Value::String(name) => name.clone(),
@@ -140,8 +149,8 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-fn keys(properties: &Map<String, Value>) -> String {
-    let names: Vec<_> = properties.keys().map(|name| format!("`{name}`")).collect();
+fn keys(properties: &Value) -> String {
+    let names: Vec<_> = sorted(properties).into_keys().map(|name| format!("`{name}`")).collect();
     format!("{{{}}}", names.join(", "))
 }
 

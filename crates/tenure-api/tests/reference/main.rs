@@ -14,8 +14,8 @@ const BEGINNING: &str = "\
 # API reference
 
 Every route, method, message and field, made from the OpenAPI document
-(`crates/tenure-api/openapi/tenure.json`, which the server serves as `/v1/openapi.json`) and from the
-protocol buffers (`crates/tenure-api/proto/`). A test fails when this page says something else.
+(`crates/tenure-api/openapi/tenure.json`, which the server serves as `/v1/openapi.json`) and from
+the protocol buffers (`crates/tenure-api/proto/`). A test fails when this page says something else.
 [server.md](server.md) shows how it is used and what the errors mean, [dapr.md](dapr.md) Dapr's API
 over HTTP.
 ";

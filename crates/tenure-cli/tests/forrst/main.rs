@@ -1,7 +1,7 @@
 //! Two servers on one Redis, in front of one service in Python: calls under one lock never meet,
 //! whichever server they come by.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;

@@ -1,7 +1,7 @@
 //! `tenure serve` as a process: killed and started again, left by its clients, signalled, and
 //! watched for what it says.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod crash;
 // With programs that `cargo xtask install` installs.

@@ -284,15 +284,20 @@ fn no_password_of_a_store_comes_out() {
     }
 }
 
+/// A component for a Redis at this address.
+fn component(at: &str) -> String {
+    format!(
+        "kind: Component\nmetadata: {{name: locks}}\nspec:\n  type: lock.redis\n  metadata:\n  \
+         - {{name: redisHost, value: '{at}'}}\n  - {{name: redisPassword, value: {PASSWORD}}}\n"
+    )
+}
+
 #[test]
 fn no_password_of_a_component_comes_out() {
     let folder = tempfile::tempdir().unwrap();
     let components = folder.path().join("components");
     fs::create_dir(&components).unwrap();
-    let component = format!(
-        "kind: Component\nmetadata: {{name: locks}}\nspec:\n  type: lock.redis\n  metadata:\n  - \
-         {{name: redisHost, value: '127.0.0.1:1'}}\n  - {{name: redisPassword, value: {PASSWORD}}}\n"
-    );
+    let component = component("127.0.0.1:1");
     for text in [
         component.clone(),
         component.replace("name: redisPassword", "name: redisPassword, nonsense"),
@@ -325,20 +330,40 @@ fn no_secret_of_the_configuration_comes_out_with_what_is_wrong_with_it() {
         format!("stores.main.url = 'memory:'\napp_health.url = 'http://u:{PASSWORD}@127.0.0.1'\n"),
         format!("stores.main.url = 'memory:'\napp_health.url = 'https://u:{PASSWORD}@127.0.0.1'\n"),
         format!("stores.main.url = 'memory:'\ntrace.otlp = 'nonsense {PASSWORD}'\n"),
+        format!("stores.main.url = 'memory:'\ntrace.otlp = 'http://u:{PASSWORD}@127.0.0.1:1'\n"),
     ] {
         is_silent(&refused(folder.path(), &config, &[], None));
     }
 }
 
+/// Passwords that are right, while the store works and after it has gone.
+#[cfg(feature = "servers")]
 #[tokio::test(flavor = "multi_thread")]
-async fn no_password_of_a_collector_comes_out() {
+async fn no_password_in_use_comes_out() {
+    let redis = tenure_testkit::servers::redis::start_redis(&["--requirepass", PASSWORD]).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    let components = folder.path().join("components");
+    fs::create_dir(&components).unwrap();
+    let (at, folder_text) = (redis.address(), folder.path().display());
+    fs::write(components.join("locks.yaml"), component(&at.to_string())).unwrap();
     let config = format!(
-        "stores.main.url = 'memory:'\n[trace]\notlp = 'http://user:{PASSWORD}@127.0.0.1:1'\n"
+        "default_store = 'main'\nstores.main.url = 'redis://:{PASSWORD}@{at}/1'\n[dapr]\n\
+         components = '{folder_text}/components'\n[audit]\nfile = '{folder_text}/audit.jsonl'\n"
     );
-    let mut server = Server::configured(folder.path(), &config, &[]);
+    let server = Server::configured(folder.path(), &config, &[]);
     server.channel().await;
-    assert!(server.curl("/v1/locks/k", &["--data", "{}"]).contains("lock_id"));
-    server.end();
-    is_silent(&server.log());
+    let mut said = String::new();
+    for is_there in [true, false] {
+        for store in ["main", "locks"] {
+            let path = format!("/v1/locks/{is_there}?store={store}");
+            let answer = server.curl(&path, &["--data", r#"{"immediate": true}"#]);
+            assert_eq!(answer.contains("lock_id"), is_there, "{answer}");
+            said += &answer;
+        }
+        for path in ["/v1/stores", "/readyz", "/metrics", "/v1.0/metadata"] {
+            said += &server.curl(path, &[]);
+        }
+        redis.kill().unwrap();
+    }
+    is_silent(&(said + &written(&server, folder.path())));
 }

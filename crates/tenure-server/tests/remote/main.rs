@@ -1,6 +1,6 @@
 //! The server as a store, by `tenure://`: what the conformance suite does not ask.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod encrypted;
 mod rights;

@@ -12,10 +12,13 @@ use super::stage::{anyone, order, place, start};
 
 /// The calls of stores, each with what it was made in.
 #[derive(Clone, Default)]
-struct Calls(Arc<Mutex<Vec<(String, Option<String>)>>>);
+struct Calls(Arc<Mutex<Vec<Made>>>);
+
+/// Which call, and in which span.
+type Made = (String, Option<String>);
 
 impl Calls {
-    fn take(&self) -> Vec<(String, Option<String>)> {
+    fn take(&self) -> Vec<Made> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
