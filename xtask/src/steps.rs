@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     Step { name: "format", when: When::Always, run: format },
     Step { name: "tidy", when: When::Always, run: tidy::run },
     Step { name: "lint", when: When::Always, run: lint },
+    Step { name: "protocol buffers", when: When::Always, run: protos },
     Step { name: "each feature alone", when: When::Full, run: features },
     Step { name: "a light library", when: When::Full, run: light::check },
     Step { name: "tests", when: When::Always, run: tests },
@@ -75,6 +76,15 @@ fn format(root: &Path) -> Result<()> {
 fn lint(root: &Path) -> Result<()> {
     let words = "cargo clippy --workspace --all-targets --all-features -- -D warnings";
     run_command(&mut command(root, words))
+}
+
+/// By the rules that stand in their folder.
+fn protos(root: &Path) -> Result<()> {
+    for words in [&["lint"][..], &["format", "--diff", "--exit-code"]] {
+        let folder = root.join("crates/tenure-api/proto");
+        run_command(needs::buf(root)?.args(words).current_dir(folder))?;
+    }
+    Ok(())
 }
 
 /// Lints rather than only checks, because what one feature leaves unused is a warning.

@@ -144,4 +144,22 @@ pub(super) const NEEDS: &[Need] = &[
         says: "",
         package: Package::Pinned(&NODE),
     },
+    Need {
+        name: "reflection of gRPC from PyPI (for a client without generated code)",
+        probe: "env PYTHONPATH={servers}/python python3 -S -c __import__('grpc_reflection')",
+        says: "",
+        package: Package::Pinned(&PYTHON),
+    },
+    Need {
+        name: "Schemathesis from PyPI (tries the server against its OpenAPI document)",
+        probe: "env PYTHONPATH={servers}/python python3 -S -m schemathesis.cli --version",
+        says: "4.32.5",
+        package: Package::Pinned(&PYTHON),
+    },
+    Need {
+        name: "buf from npm (lints the protocol buffers)",
+        probe: "node {servers}/node/node_modules/@bufbuild/buf/bin/buf --version",
+        says: "1.74.0",
+        package: Package::Pinned(&NODE),
+    },
 ];

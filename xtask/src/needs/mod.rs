@@ -61,6 +61,14 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     meet(NEEDS, &place)
 }
 
+/// `buf`, to be run in a folder of protocol buffers. It is one of the needs.
+pub(crate) fn buf(root: &Path) -> Result<Command> {
+    let buf = Place::find(root)?.servers.join("node/node_modules/@bufbuild/buf/bin/buf");
+    let mut command = Command::new("node");
+    command.arg(buf);
+    Ok(command)
+}
+
 fn meet(needs: &[Need], place: &Place) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met_aloud(place)).collect();
     let reasons = install_all(&missing, place);
