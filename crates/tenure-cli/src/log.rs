@@ -1,6 +1,7 @@
 //! Logs: of a command only when they are asked for, of a server always.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::IsTerminal;
 
 use tenure_server::config::{Config, LogFormat};
@@ -10,6 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::say;
 
 const VARIABLE: &str = "TENURE_LOG";
 const USUAL: &str = "tenure=debug";
@@ -27,8 +29,27 @@ pub(crate) fn start(verbose: bool) -> Result<(), Failure> {
 
 /// What a server tells about itself, until this is dropped.
 pub(crate) struct Telling {
+    format: LogFormat,
     #[cfg(feature = "otel")]
     _exporter: Option<tenure_server::Exporter>,
+}
+
+impl Telling {
+    /// Says how things stand. Whoever reads the log as JSON finds nothing else in it.
+    pub(crate) fn progress(&self, what: &dyn Display) {
+        match self.format {
+            LogFormat::Text => say::progress(what),
+            LogFormat::Json => tracing::info!("{what}"),
+        }
+    }
+
+    /// Says that something failed.
+    pub(crate) fn error(&self, what: &dyn Display) {
+        match self.format {
+            LogFormat::Text => say::error(what),
+            LogFormat::Json => tracing::error!("{what}"),
+        }
+    }
 }
 
 /// Logs to stderr what `TENURE_LOG` or the configuration says; without either, what matters. Sends
@@ -38,7 +59,8 @@ pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
     let configured = config.log.level.clone().map_or_else(|| "info".into(), OsString::from);
     let filter = filter(asked.unwrap_or(configured))?;
     let text = fmt::layer().with_writer(std::io::stderr);
-    let log = match config.log.format {
+    let format = config.log.format;
+    let log = match format {
         LogFormat::Text => text.with_ansi(has_colours()).with_filter(filter).boxed(),
         LogFormat::Json => text.json().flatten_event(true).with_filter(filter).boxed(),
     };
@@ -49,7 +71,7 @@ pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
         let spans = config.trace.as_ref().map(tenure_server::export).transpose().map_err(wrong)?;
         let (spans, _exporter) = spans.unzip();
         subscriber.with(spans).init();
-        Ok(Telling { _exporter })
+        Ok(Telling { format, _exporter })
     }
     #[cfg(not(feature = "otel"))]
     {
@@ -57,7 +79,7 @@ pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
             return Err(Failure::new(Exit::Usage, "this tenure was built without tracing"));
         }
         subscriber.init();
-        Ok(Telling {})
+        Ok(Telling { format })
     }
 }
 

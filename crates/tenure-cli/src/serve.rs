@@ -7,41 +7,44 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::{log, say, store_url};
+use crate::{log, store_url};
 
 /// Serves until it is told to end.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {
-    let config = configuration(args)?;
-    let _telling = log::serve(&config)?;
+    let (config, notes) = configuration(args)?;
+    let telling = log::serve(&config)?;
+    for note in notes {
+        telling.progress(&note);
+    }
     let mut signals = Signals::listen()?;
     let running = Running::start(config).await.map_err(|failure| refused(&failure))?;
     if args.check {
-        say::progress(&"the configuration is good, and the stores can be used");
+        telling.progress(&"the configuration is good, and the stores can be used");
         running.shutdown().await;
         return Ok(Exit::SUCCESS);
     }
-    say::progress(&format_args!("serving on http://{}", running.address()));
+    telling.progress(&format_args!("serving on http://{}", running.address()));
     for (surface, address) in [("HTTP", running.dapr_http()), ("gRPC", running.dapr_grpc())] {
         if let Some(address) = address {
-            say::progress(&format_args!("serving Dapr's API over {surface} on {address}"));
+            telling.progress(&format_args!("serving Dapr's API over {surface} on {address}"));
         }
     }
     while signals.wants_reload().await {
         match configuration(args)
             .map_err(|failure| failure.to_string())
-            .and_then(|config| running.reload(&config).map_err(|failure| failure.to_string()))
+            .and_then(|(config, _)| running.reload(&config).map_err(|failure| failure.to_string()))
         {
-            Ok(()) => say::progress(&"tokens and certificates were read anew"),
-            Err(failure) => say::error(&format_args!("everything stays as it was: {failure}")),
+            Ok(()) => telling.progress(&"tokens and certificates were read anew"),
+            Err(failure) => telling.error(&format_args!("everything stays as it was: {failure}")),
         }
     }
-    say::progress(&"going down");
+    telling.progress(&"going down");
     running.shutdown().await;
     Ok(Exit::SUCCESS)
 }
 
-/// The file, and above it the environment and the flags.
-fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
+/// The file, and above it the environment and the flags; and what of it was passed over.
+fn configuration(args: &ServeArgs) -> Result<(Config, Vec<String>), Failure> {
     let mut config = match &args.config {
         Some(path) => Config::read(path).map_err(|failure| refused(&failure))?,
         None => Config::default(),
@@ -54,9 +57,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
         config.default_store = None;
     }
     config.dapr.components = args.dapr_components.clone().or(config.dapr.components);
-    for note in config.load_components().map_err(|failure| refused(&failure))? {
-        say::progress(&note);
-    }
+    let notes = config.load_components().map_err(|failure| refused(&failure))?;
     if config.stores.is_empty() {
         config.stores = [(STORE.to_owned(), own_store(args)?)].into();
         config.default_store = None;
@@ -68,7 +69,7 @@ fn configuration(args: &ServeArgs) -> Result<Config, Failure> {
     if args.log_json {
         config.log.format = LogFormat::Json;
     }
-    Ok(config)
+    Ok((config, notes))
 }
 
 /// The store that is named, or the one of this user.

@@ -49,15 +49,21 @@ pub(crate) fn dapr_router(sidecar: &Arc<Sidecar>, door: &Arc<Door>) -> Result<Ro
     Ok(forgiving(dapr.clone().merge(about), dapr))
 }
 
-/// These services, with those that tell about services.
+/// These services, with those that tell about services. Reflection is there twice, because many
+/// clients know only its older name.
 fn described(routes: Routes) -> Result<Router, Failure> {
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let wrong =
+        |error: tonic_reflection::server::Error| Failure::new(Code::Internal, error.to_string());
     let (_, health) = tonic_health::server::health_reporter();
-    let routes = routes.add_service(reflection).add_service(health);
+    let routes = routes
+        .add_service(reflection().build_v1().map_err(wrong)?)
+        .add_service(reflection().build_v1alpha().map_err(wrong)?)
+        .add_service(health);
     Ok(routes.prepare().into_axum_router().reset_fallback())
 }
 

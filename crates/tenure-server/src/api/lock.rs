@@ -198,6 +198,7 @@ impl Api {
             Ok(evicted) => (evicted.as_ref().map(|state| state.status.fence), None),
             Err(failure) => (None, Some(failure.code)),
         };
+        let place = &self.meant(place);
         let deed = Deed { call: "force_unlock", place, fence, reason: Some(reason), code };
         self.ledger.record(caller, &deed);
         outcome

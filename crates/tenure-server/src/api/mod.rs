@@ -212,8 +212,19 @@ impl Api {
             Ok(value) => (fence(value), None),
             Err(failure) => (None, Some(failure.code)),
         };
+        let place = &self.meant(place);
         self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
         outcome
+    }
+
+    /// A place as whoever reads of it later has to know it: with the namespace and the store that
+    /// are meant where none was named.
+    fn meant(&self, place: &Place) -> Place {
+        let place = settled(place);
+        match self.rooms.store(&place.store) {
+            Ok((store, _)) => Place { store: store.to_owned(), ..place },
+            Err(_) => place,
+        }
     }
 
     /// How many locks this server keeps for clients.

@@ -16,6 +16,10 @@ pub(super) async fn json<T: DeserializeOwned + Default>(body: Body) -> Result<T,
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(T::default());
     }
+    // Serde would take a list for an object too.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Failure::invalid("the body is wrong at line 1 column 1: expected an object"));
+    }
     // The text of the error names the field and the place, and never repeats a value.
     serde_json::from_slice(&bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -60,6 +64,10 @@ mod tests {
         assert!(!failure.message.contains("12345"), "{}", failure.message);
         let failure = json::<UnlockBody>(Body::from(r#"{"lokid": "x"}"#)).await.unwrap_err();
         assert!(failure.message.contains("unknown field"), "{}", failure.message);
+        for body in ["[]", "[null, false, \"x\"]", " \"x\"", "null"] {
+            let failure = json::<UnlockBody>(Body::from(body)).await.unwrap_err();
+            assert!(failure.message.contains("expected an object"), "{body}: {}", failure.message);
+        }
     }
 
     #[tokio::test]

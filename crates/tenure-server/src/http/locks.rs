@@ -110,10 +110,17 @@ pub(super) async fn unlock(
 }
 
 fn lock_id_of(in_body: Option<String>, headers: &HeaderMap) -> Result<String, Failure> {
-    let in_header = || headers.get(LOCK_ID)?.to_str().ok().map(str::to_owned);
-    in_body.or_else(in_header).ok_or_else(|| {
-        Failure::invalid(format!("lock_id must be given, in the body or in the header {LOCK_ID}"))
-    })
+    let in_header = headers.get(LOCK_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    match (in_body, in_header) {
+        (Some(one), Some(other)) if one != other => {
+            Err(Failure::invalid(format!("lock_id in the body and in the header {LOCK_ID} differ")))
+        }
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => {
+            let text = format!("lock_id must be given, in the body or in the header {LOCK_ID}");
+            Err(Failure::invalid(text))
+        }
+    }
 }
 
 pub(super) async fn get(

@@ -33,7 +33,8 @@ impl Drop for Exporter {
 /// A layer that sends this server's spans to the collector of the configuration.
 ///
 /// # Errors
-/// `Invalid` for a bad address or ratio.
+/// `Invalid` for a bad address or ratio, and for an address with a password, which the client that
+/// sends them would write into the log.
 pub fn export<S>(config: &TraceConfig) -> Result<(impl Layer<S> + use<S>, Exporter), Failure>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -42,7 +43,12 @@ where
         let text = format!("trace.ratio must be 0 to 1, it is {}", config.ratio);
         return Err(Failure::invalid(text));
     }
+    if config.otlp.0.contains('@') {
+        return Err(Failure::invalid("trace.otlp must not have a user or a password in it"));
+    }
     let wrong = |error| Failure::invalid(format!("trace.otlp cannot be used: {error}"));
+    // Its client asks for one even where nothing is encrypted. Another may have chosen already.
+    drop(rustls::crypto::ring::default_provider().install_default()); // tidy-allow: its name
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
