@@ -2,8 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "wire/failing.rs"]
+mod failing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::ErrorKind;
 use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
 use tenure_api::tenure_v1::{
     ForceUnlockRequest, GetRequest, HoldRequest, HoldResponse, ListRequest, ListStoresRequest,
@@ -16,6 +22,8 @@ use tenure_server::config::Config;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt;
+
+use failing::Failing;
 
 async fn server() -> (Running, LockServiceClient<Channel>) {
     let text = "listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\n";
@@ -100,6 +108,37 @@ async fn refusals_have_a_canonical_and_an_exact_code() {
     let negative = prost_types::Duration { seconds: -1, nanos: 0 };
     let status = client.lock(LockRequest { wait: Some(negative), ..lock("x") }).await.unwrap_err();
     assert!(status.message().contains("wait"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_failure_of_a_store_has_its_codes() {
+    let store = Failing::new().await;
+    let config = Config::parse("listen = '127.0.0.1:0'\n").unwrap();
+    let stores = BTreeMap::from([("main".to_owned(), Arc::clone(&store) as _)]);
+    let running = Running::start_with(config, stores).await.unwrap();
+    let mut client = client(&running).await;
+    // Opens the namespace, which asks the store too.
+    client.lock(lock("held")).await.unwrap();
+    for (kind, code, name) in [
+        (ErrorKind::Unavailable, Code::Unavailable, "unavailable"),
+        (ErrorKind::Unknown, Code::Unknown, "unknown"),
+        (ErrorKind::Unsupported, Code::Unimplemented, "unsupported"),
+        (ErrorKind::Denied, Code::Internal, "store_denied"),
+        (ErrorKind::Mismatch, Code::FailedPrecondition, "mismatch"),
+        (ErrorKind::Damaged, Code::DataLoss, "damaged"),
+    ] {
+        store.fail(Some(kind));
+        let unlock = UnlockRequest { target: target("other"), lock_id: "x".into() };
+        for status in [
+            client.lock(LockRequest { immediate: true, ..lock("free") }).await.err(),
+            client.unlock(unlock).await.err(),
+            client.get(GetRequest { target: target("held") }).await.err(),
+            client.list(ListRequest::default()).await.err(),
+        ] {
+            let status = status.unwrap();
+            assert_eq!((status.code(), &*reason(&status)), (code, name), "{status}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

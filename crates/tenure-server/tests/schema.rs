@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tenure_server::config::Config;
+use toml::{Table, Value};
 
 const DOCUMENTED: &str = include_str!("../../../deploy/tenure.toml");
 
@@ -34,4 +35,68 @@ fn the_document_is_a_configuration_with_and_without_its_examples() {
     assert!(whole.app_health.is_some() && whole.anonymous.is_some());
     assert_eq!((whole.tokens.len(), whole.certificates.len(), whole.stores.len()), (1, 1, 2));
     assert_eq!((whole.dapr.http_port, whole.dapr.grpc_port), (Some(3500), Some(50001)));
+}
+
+/// No setting has this name.
+const STRANGER: &str = "no_such_setting";
+
+/// The settings of a table, by the reader's own words: it names them when it finds a stranger
+/// among them. `None` for a table whose names are the user's.
+fn settings(document: &Table) -> Option<Vec<String>> {
+    let error = document.clone().try_into::<Config>().unwrap_err().message().to_owned();
+    let expected = error.strip_prefix(&format!("unknown field `{STRANGER}`, expected "))?;
+    Some(expected.split('`').skip(1).step_by(2).map(str::to_owned).collect())
+}
+
+/// What the document lacks in this table and in those within it. `with_stranger` makes a document
+/// that has a stranger in this table.
+fn missing(path: &str, table: &Table, with_stranger: &dyn Fn(Table) -> Table) -> Vec<String> {
+    let mut strange = table.clone();
+    strange.insert(STRANGER.to_owned(), Value::Boolean(true));
+    let known = settings(&with_stranger(strange)).unwrap_or_default();
+    let absent = known.iter().filter(|name| !table.contains_key(*name));
+    let mut missing: Vec<_> = absent.map(|name| format!("{path}{name}")).collect();
+    for (name, value) in table {
+        let put = |value: Value| {
+            let mut table = table.clone();
+            table.insert(name.clone(), value);
+            with_stranger(table)
+        };
+        let path = format!("{path}{name}.");
+        match value {
+            Value::Table(inner) => {
+                missing.extend(self::missing(&path, inner, &|inner| put(inner.into())));
+            }
+            Value::Array(items) => {
+                let first = items.first().and_then(Value::as_table);
+                let put = |inner: Table| put(Value::Array(vec![inner.into()]));
+                missing
+                    .extend(first.into_iter().flat_map(|inner| self::missing(&path, inner, &put)));
+            }
+            _ => {}
+        }
+    }
+    missing
+}
+
+#[test]
+fn the_document_has_every_setting() {
+    let document: Table = with_examples().parse().unwrap();
+    let lacking = missing("", &document, &|document| document);
+    // Every store has the same settings: one of them shows all.
+    let lacking: Vec<_> =
+        lacking.iter().filter(|path| !path.starts_with("stores.shared.")).collect();
+    assert!(lacking.is_empty(), "deploy/tenure.toml does not tell of {lacking:?}");
+}
+
+#[test]
+fn a_setting_that_is_not_in_the_document_is_found() {
+    let mut document: Table = with_examples().parse().unwrap();
+    document["limits"].as_table_mut().unwrap().remove("ping");
+    document["tokens"][0].as_table_mut().unwrap().remove("grants");
+    document.remove("trace");
+    let lacking = missing("", &document, &|document| document);
+    for path in ["limits.ping", "tokens.grants", "trace"] {
+        assert!(lacking.iter().any(|lack| lack == path), "{path} in {lacking:?}");
+    }
 }

@@ -7,5 +7,8 @@ mod alpha2;
 mod alpha2_grpc;
 mod alpha2_stream;
 mod components;
+#[path = "../wire/failing.rs"]
+mod failing;
+mod outage;
 mod sidecar;
 mod stage;

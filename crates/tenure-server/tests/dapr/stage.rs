@@ -1,9 +1,12 @@
 //! A server in this process, and clients that hide nothing.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tenure::Store;
 use tenure::clock::{Clock, SystemClock, within};
 use tenure_api::dapr_v1::dapr_client::DaprClient;
 use tenure_server::api::{LockState, Place};
@@ -77,6 +80,11 @@ impl Stage {
 
     pub(crate) async fn of(config: Config) -> Self {
         Self { running: Running::start(config).await.unwrap() }
+    }
+
+    /// On stores of the test's own.
+    pub(crate) async fn on(config: Config, stores: BTreeMap<String, Arc<dyn Store>>) -> Self {
+        Self { running: Running::start_with(config, stores).await.unwrap() }
     }
 
     pub(crate) async fn grpc(&self) -> DaprClient<Channel> {

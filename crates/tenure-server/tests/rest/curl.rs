@@ -1,8 +1,11 @@
 //! A server in this process, and curl as its client.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::Value;
+use tenure::Store;
 use tenure_server::Running;
 use tenure_server::config::Config;
 use tokio::task::spawn_blocking;
@@ -54,6 +57,13 @@ impl Server {
         let mut config = Config::parse(&text).unwrap();
         config.default_store.get_or_insert_with(|| "main".into());
         Self { running: Running::start(config).await.unwrap(), token: None }
+    }
+
+    /// On a store of the test's own.
+    pub(crate) async fn on(store: Arc<dyn Store>) -> Self {
+        let config = Config::parse("listen = '127.0.0.1:0'\n").unwrap();
+        let stores = BTreeMap::from([("main".to_owned(), store)]);
+        Self { running: Running::start_with(config, stores).await.unwrap(), token: None }
     }
 
     /// The same server, asked with a token.

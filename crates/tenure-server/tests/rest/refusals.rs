@@ -35,6 +35,11 @@ async fn a_wrong_lock_id_changes_nothing() {
         assert_eq!((reply.status, &*reply.code()), (404, "not_found"));
     }
     let header = format!("tenure-lock-id: {id}");
+    for method in ["PATCH", "DELETE"] {
+        let both = ["-X", method, "-H", &header, "--data", wrong];
+        let reply = server.curl("/v1/locks/k", &both).await;
+        assert_eq!((reply.status, &*reply.code()), (400, "invalid"), "which of them is meant?");
+    }
     let reply = server.curl("/v1/locks/k", &["-X", "DELETE", "-H", &header]).await;
     assert_eq!(reply.status, 204);
 }
@@ -92,9 +97,7 @@ async fn what_is_not_there_is_told_in_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_kept() {
-    let server =
-        Server::with("[limits]\nlocks_per_client = 2\nstreams_per_client = 0\nwaiters_per_key = 1")
-            .await;
+    let server = Server::with("[limits]\nlocks_per_client = 2\nstreams_per_client = 0").await;
     server.post("/v1/locks/1", r#"{"immediate": true}"#).await.lock_id();
     let stream = ["-H", "accept: application/x-ndjson", "--data", ""];
     let reply = server.curl("/v1/locks/1", &stream).await;
@@ -112,6 +115,28 @@ async fn limits_are_kept() {
         reply = server.post("/v1/locks/3", r#"{"immediate": true}"#).await;
     }
     assert_eq!(reply.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_so_many_wait_for_one_key() {
+    let server = Server::with("[limits]\nwaiters_per_key = 1").await;
+    let id = server.post("/v1/locks/k", "").await.lock_id();
+    let unlock = format!(r#"{{"lock_id": "{id}"}}"#);
+    let turn_away = async {
+        // Until the first stands in line.
+        while server.get("/v1/locks/k").await.json()["waiters"] != 1 {}
+        for body in ["", r#"{"wait": "1s"}"#] {
+            let reply = server.post("/v1/locks/k", body).await;
+            assert_eq!((reply.status, &*reply.code()), (429, "limit_reached"), "{body}: {reply:?}");
+            let stream = ["-H", "accept: application/x-ndjson", "--data", body];
+            assert_eq!(server.curl("/v1/locks/k", &stream).await.status, 429, "{body}");
+        }
+        // Whoever does not wait takes nobody's place.
+        assert_eq!(server.post("/v1/locks/k", r#"{"immediate": true}"#).await.status, 423);
+        server.delete("/v1/locks/k", &unlock).await.status
+    };
+    let (waited, unlocked) = tokio::join!(server.post("/v1/locks/k", ""), turn_away);
+    assert_eq!((waited.status, unlocked), (201, 204));
 }
 
 #[tokio::test(flavor = "multi_thread")]

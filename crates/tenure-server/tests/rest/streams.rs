@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use super::curl::Server;
 
 /// A curl that reads a stream, line by line. It is killed when it is dropped.
-struct Stream {
+pub(crate) struct Stream {
     child: Child,
     lines: Option<BufReader<ChildStdout>>,
 }
@@ -22,13 +22,13 @@ impl Stream {
         Self { child, lines }
     }
 
-    fn hold(server: &Server, body: &str, more: &[&str]) -> Self {
+    pub(crate) fn hold(server: &Server, body: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["-H", "accept: application/x-ndjson", "--data", body];
         arguments.extend(more);
         Self::open(server, "/v1/locks/k", &arguments)
     }
 
-    async fn line(&mut self) -> String {
+    pub(crate) async fn line(&mut self) -> String {
         let mut lines = self.lines.take().unwrap();
         let (lines, line) = spawn_blocking(move || {
             let mut line = String::new();
@@ -41,7 +41,7 @@ impl Stream {
         line
     }
 
-    async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
     }
@@ -130,6 +130,33 @@ async fn a_server_that_goes_down_tells_its_streams_and_frees_their_locks() {
         let reply = server.post(path, r#"{"immediate": true}"#).await;
         assert_eq!(reply.status, 201, "{path} was not given back: {reply:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_to_leave_its_locks_leaves_them_to_end_with_their_ttl() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file:{}/locks.db", folder.path().display());
+    let more =
+        format!("default_store = 'disk'\non_shutdown = 'leave'\n[stores.disk]\nurl = '{url}'");
+    let server = Server::with(&more).await;
+    let mut stream = Stream::hold(&server, r#"{"ttl": "10m"}"#, &[]);
+    assert_eq!(stream.next().await["type"], "acquired");
+    let brief = server.post("/v1/locks/brief", r#"{"ttl": "1s"}"#).await;
+    let kept = server.post("/v1/locks/kept", r#"{"ttl": "10m"}"#).await;
+    let Server { running, .. } = server;
+    running.shutdown().await;
+    let server = Server::with(&more).await;
+    let seen = server.get("/v1/locks/kept").await;
+    assert_eq!((seen.status, seen.fence()), (200, kept.fence()));
+    assert_eq!(server.post("/v1/locks/kept", r#"{"immediate": true}"#).await.status, 423);
+    // Nobody renews it any more.
+    let next = server.post("/v1/locks/brief", r#"{"wait": "20s"}"#).await;
+    assert!(next.status == 201 && next.fence() > brief.fence(), "{next:?}");
+    // What a stream held is given back all the same: whoever held it was told that it is over.
+    assert_eq!(server.post("/v1/locks/k", r#"{"immediate": true}"#).await.status, 201);
+    // The lock id is still good, at any server.
+    let unlock = format!(r#"{{"lock_id": "{}"}}"#, kept.lock_id());
+    assert_eq!(server.delete("/v1/locks/kept", &unlock).await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,105 +1,14 @@
-//! Connections that dawdle, and those that are encrypted.
+//! Connections that are encrypted, and those that never come to that.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
-use std::io::Read;
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 use tenure_server::Running;
 use tenure_server::config::Config;
-use tokio::task::spawn_blocking;
 
-async fn start(text: &str) -> Running {
-    let text = format!("listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\n{text}");
-    Running::start(Config::parse(&text).unwrap()).await.unwrap()
-}
-
-fn curl(arguments: &[String]) -> (bool, String) {
-    let output = Command::new("curl")
-        .args(["--silent", "--show-error", "--max-time", "20", "--write-out", "%{http_code}"])
-        .args(arguments)
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(text).unwrap())
-}
-
-/// Returns when the server has closed this connection.
-fn wait_for_end(mut stream: TcpStream) {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut rest = Vec::new();
-    // A reset is an end too; only silence is not.
-    if let Err(error) = stream.read_to_end(&mut rest) {
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_silent_connections_do_not_stop_service() {
-    let running = start("").await;
-    let address = running.address();
-    spawn_blocking(move || {
-        let silent: Vec<_> = (0..1000).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let (done, text) =
-            curl(&[format!("http://{address}/v1/locks/k"), "--data".into(), "".into()]);
-        assert!(done && text.ends_with("201"), "{text}");
-        drop(silent);
-    })
-    .await
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_says_nothing_or_half_of_it_is_closed() {
-    let running = start("[limits]\nheader_timeout = '200ms'\nidle_timeout = '300ms'").await;
-    let address = running.address();
-    spawn_blocking(move || {
-        use std::io::Write;
-        wait_for_end(TcpStream::connect(address).unwrap());
-        let mut half = TcpStream::connect(address).unwrap();
-        half.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ").unwrap();
-        wait_for_end(half);
-        let mut idle = TcpStream::connect(address).unwrap();
-        idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        wait_for_end(idle);
-    })
-    .await
-    .unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_outlives_the_idle_timeout() {
-    let running = start("[limits]\nidle_timeout = '100ms'\nping = '100ms'").await;
-    let url = format!("http://{}/v1/locks/k", running.address());
-    let text = spawn_blocking(move || {
-        let output = Command::new("curl")
-            .args(["--silent", "--no-buffer", "--max-time", "2", "--data", ""])
-            .args(["-H", "accept: application/x-ndjson", &url])
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    })
-    .await
-    .unwrap();
-    assert!(text.matches("ping").count() > 5, "{text}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_address_has_only_so_many_connections() {
-    let running = start("[limits]\nconnections_per_address = 3").await;
-    let address = running.address();
-    spawn_blocking(move || {
-        let kept: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
-        wait_for_end(TcpStream::connect(address).unwrap());
-        drop(kept);
-    })
-    .await
-    .unwrap();
-}
+use super::{COUNT, HOURS, curl, start, wait_for_end};
 
 /// An authority, and certificates of it in a folder.
 struct Papers {
@@ -216,4 +125,33 @@ async fn certificates_and_tokens_are_read_anew() {
     std::fs::write(papers.path("server", "pem"), "garbage").unwrap();
     assert!(running.reload(&Config::parse(&with_token("old")).unwrap()).is_err());
     assert!(ask(&others, "old").1.ends_with("401"), "everything stays as it was");
+}
+
+/// What a client says first, as far as it got: a record of 512 bytes, of which four came.
+const HALF_A_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_stalled_handshakes_do_not_stop_service_and_are_ended() {
+    let papers = Papers::new();
+    papers.issue("server", SanType::DnsName("localhost".try_into().unwrap()));
+    let config = format!(
+        "[tls]\ncert = '{}'\nkey = '{}'\n[limits]\nhandshake_timeout = '5s'\n{HOURS}",
+        text(&papers.path("server", "pem")),
+        text(&papers.path("server", "key")),
+    );
+    let running = start(&config).await;
+    let address = running.address();
+    tokio::task::block_in_place(|| {
+        let mut stalled = Vec::new();
+        for number in 0..COUNT {
+            let mut stream = TcpStream::connect(address).unwrap();
+            if number % 2 == 0 {
+                stream.write_all(HALF_A_HELLO).unwrap();
+            }
+            stalled.push(stream);
+        }
+        let (_, answer) = papers.curl(address, &["--data", ""]);
+        assert!(answer.ends_with("201"), "{answer}");
+        stalled.into_iter().for_each(wait_for_end);
+    });
 }
