@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock};
 use tokio::process::{Child, Command};
 
@@ -11,13 +12,17 @@ use super::sidecar::{Sidecar, client, run};
 
 struct Redis {
     port: u16,
-    _child: Child,
+    child: Child,
 }
 
 impl Redis {
     async fn start() -> Self {
         let port =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        Self::start_on(port).await
+    }
+
+    async fn start_on(port: u16) -> Self {
         let mut command = Command::new("redis-server");
         command
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
@@ -25,7 +30,7 @@ impl Redis {
             .stdout(Stdio::null())
             .kill_on_drop(true);
         let child = command.spawn().expect("redis-server: run `cargo xtask install`");
-        let redis = Self { port, _child: child };
+        let redis = Self { port, child };
         for _ in 0..500 {
             if redis.say(&["PING"]).await == "PONG" {
                 return redis;
@@ -44,10 +49,8 @@ impl Redis {
     }
 }
 
-#[tokio::test]
-async fn a_component_excludes_dapr_s_own_sidecars() {
-    let redis = Redis::start().await;
-    let folder = tempfile::tempdir().unwrap();
+/// A sidecar with a component for this Redis.
+async fn beside(redis: &Redis, folder: &TempDir) -> Sidecar {
     let component = format!(
         "apiVersion: dapr.io/v1alpha1\nkind: Component\nmetadata:\n  name: lockstore\nspec:\n  \
          type: lock.redis\n  version: v1\n  metadata:\n  - name: redisHost\n    \
@@ -55,7 +58,14 @@ async fn a_component_excludes_dapr_s_own_sidecars() {
         redis.port
     );
     std::fs::write(folder.path().join("lockstore.yaml"), component).unwrap();
-    let sidecar = Sidecar::start(&["--dapr-components", folder.path().to_str().unwrap()]).await;
+    Sidecar::start(&["--dapr-components", folder.path().to_str().unwrap()]).await
+}
+
+#[tokio::test]
+async fn a_component_excludes_dapr_s_own_sidecars() {
+    let redis = Redis::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let sidecar = beside(&redis, &folder).await;
 
     run(client::python("locks.py"), &sidecar).await;
     // As Dapr's own component takes it.
@@ -65,4 +75,47 @@ async fn a_component_excludes_dapr_s_own_sidecars() {
     let ours = redis.say(&["GET", "lock||app||ours"]).await;
     assert_eq!(ours, "ours", "the lock of the other is not in Dapr's form");
     assert_eq!(redis.say(&["SET", "lock||app||ours", "theirs", "EX", "60", "NX"]).await, "");
+}
+
+/// What a path of the sidecar answers: status and body.
+async fn ask(sidecar: &Sidecar, path: &str, body: Option<&str>) -> (String, String) {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--max-time", "30", "--write-out", "\n%{http_code}"]);
+    curl.args(body.into_iter().flat_map(|body| ["--data", body]));
+    curl.arg(format!("http://127.0.0.1:{}{path}", sidecar.http));
+    let answer = String::from_utf8(curl.output().await.unwrap().stdout).unwrap();
+    let (body, status) = answer.rsplit_once('\n').unwrap();
+    (status.to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn an_outage_is_told_as_dapr_tells_it_and_ends_with_the_outage() {
+    let mut redis = Redis::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let sidecar = beside(&redis, &folder).await;
+    let (lock, unlock) = ("/v1.0-alpha1/lock/lockstore", "/v1.0-alpha1/unlock/lockstore");
+    let body = r#"{"resourceId": "r", "lockOwner": "a", "expiryInSeconds": 60}"#;
+    assert_eq!(ask(&sidecar, lock, Some(body)).await.1, r#"{"success":true}"#);
+
+    redis.child.kill().await.unwrap();
+    for (path, body, code) in [
+        (lock, Some(body), "ERR_TRY_LOCK"),
+        (unlock, Some(body), "ERR_UNLOCK"),
+        ("/v1.0/healthz", None, "ERR_HEALTH_NOT_READY"),
+        ("/v1.0/healthz/outbound", None, "ERR_OUTBOUND_HEALTH_NOT_READY"),
+    ] {
+        let (status, answer) = ask(&sidecar, path, body).await;
+        assert!(answer.contains(&format!(r#""errorCode":"{code}""#)), "{path}: {answer}");
+        assert_eq!(status, "500", "{path}: {answer}");
+    }
+
+    let _redis = Redis::start_on(redis.port).await;
+    for _ in 0..100 {
+        if ask(&sidecar, "/v1.0/healthz", None).await.0 == "204" {
+            break;
+        }
+        SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(100)).await;
+    }
+    // It kept nothing on disk, so that the lock is gone with it.
+    assert_eq!(ask(&sidecar, lock, Some(body)).await.1, r#"{"success":true}"#);
 }

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server beside an application `app`, which goes with this value.
 pub(crate) struct Sidecar {
-    http: u16,
+    pub(crate) http: u16,
     grpc: u16,
     _child: Child,
     // Nobody may find it closed.
