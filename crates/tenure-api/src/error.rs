@@ -153,6 +153,43 @@ mod tests {
         }
     }
 
+    /// The names of the statuses of gRPC, by number.
+    const GRPC: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+
+    #[test]
+    fn the_table_of_the_document_is_this_one() {
+        let document = include_str!("../../../docs/server.md");
+        let (_, table) = document.split_once("| code | HTTP | gRPC | |").unwrap();
+        let rows: Vec<_> = table.lines().skip(2).take_while(|line| !line.is_empty()).collect();
+        assert_eq!(rows.len(), Code::ALL.len());
+        for (code, row) in Code::ALL.into_iter().zip(rows) {
+            let Fault { name, http, grpc, .. } = code.fault();
+            let grpc = GRPC[usize::try_from(grpc).unwrap()];
+            // Whoever wanted no wait at all is told 423.
+            let http = if code == Code::Held { "409, 423".to_owned() } else { http.to_string() };
+            let begins = format!("| `{name}` | {http} | {grpc} | ");
+            assert!(row.starts_with(&begins), "{row} does not begin with {begins}");
+        }
+    }
+
     #[test]
     fn only_what_failed_before_any_change_is_safe_to_repeat() {
         let safe: Vec<_> = Code::ALL.into_iter().filter(|c| c.fault().retry == "safe").collect();

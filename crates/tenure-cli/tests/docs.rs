@@ -74,10 +74,20 @@ fn with_free_ports(document: &str) -> String {
     text.replace("tenure serve &", &format!("tenure serve --listen {usual} &"))
 }
 
-/// Runs all examples of a document in one shell, so that each sees what those before it did.
-fn run(document: &str) {
-    let document = with_free_ports(document);
-    let examples = examples(&document);
+/// Runs all examples of a document, and fails unless each prints what it is said to.
+fn check(document: &str) {
+    let examples = examples(&with_free_ports(document));
+    for (example, printed) in examples.iter().zip(run(&examples)) {
+        if let Some(expected) = &example.prints {
+            let line = example.line;
+            assert!(is_like(&printed, expected), "line {line}: {printed}\nis not\n{expected}");
+        }
+    }
+}
+
+/// Runs examples in one shell, so that each sees what those before it did. Returns what each has
+/// printed.
+fn run(examples: &[Example]) -> Vec<String> {
     assert!(!examples.is_empty());
     let folder = tempfile::tempdir().unwrap();
     let mut script =
@@ -88,39 +98,71 @@ fn run(document: &str) {
     }
     let binary = Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("bash")
-        .args(["-c", &script])
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script])
         .current_dir(folder.path())
         .env("PATH", path)
         .env("XDG_DATA_HOME", folder.path())
+        .env_remove("TENURE_STORE")
         .stdin(Stdio::null())
-        .process_group(0)
-        .output()
-        .unwrap();
+        .process_group(0);
+    // What the page on the server needs for gRPC.
+    #[cfg(feature = "servers")]
+    bash.env("PYTHONPATH", tenure_testkit::servers::place::python().unwrap());
+    let output = bash.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    for (at, example) in examples.iter().enumerate() {
+    let printed = |(at, example): (usize, &Example)| {
         let printed = std::fs::read_to_string(folder.path().join(format!("out{at}")));
-        let printed =
-            printed.unwrap_or_else(|_| panic!("line {} was not run: {said}", example.line));
-        if let Some(expected) = &example.prints {
-            let line = example.line;
-            assert!(
-                is_like(&printed, expected),
-                "line {line}: {printed}\nis not\n{expected}\n{said}"
-            );
-        }
-    }
-    assert!(output.status.success(), "{said}");
+        printed.unwrap_or_else(|_| panic!("line {} was not run: {said}", example.line))
+    };
+    let printed = examples.iter().enumerate().map(printed).collect();
+    assert!(output.status.success(), "{said}\n{printed:?}");
+    printed
 }
 
+const README: &str = include_str!("../../../README.md");
+const SERVER: &str = include_str!("../../../docs/server.md");
+
+/// It needs a client of gRPC, which `cargo xtask install` installs.
+#[cfg(feature = "servers")]
 #[test]
 fn the_examples_of_the_server_s_page_do_what_they_show() {
-    run(include_str!("../../../docs/server.md"));
+    check(SERVER);
 }
 
 #[test]
 fn the_examples_of_dapr_s_page_do_what_they_show() {
-    run(include_str!("../../../docs/dapr.md"));
+    check(include_str!("../../../docs/dapr.md"));
+}
+
+/// With the program that is already built, in place of building it.
+#[test]
+fn the_first_lines_of_the_readme_run_a_command_and_lock_something_with_curl() {
+    let readme = README.replace("cargo run -q -- ", "tenure ");
+    let readme = readme.replace("cargo run --release -- ", "tenure ");
+    let examples: Vec<_> = examples(&with_free_ports(&readme))
+        .into_iter()
+        .zip(examples(README))
+        .filter(|(_, written)| written.script.contains("cargo run"))
+        .map(|(example, _)| example)
+        .collect();
+    let [command, serve] = &run(&examples)[..] else { panic!("there are two such blocks") };
+    assert!(is_like(command, "only me, with fence …"), "{command}");
+    let granted = r#"{"key":"order:42","lock_id":"…","fence":…,"ttl_ms":30000}"#;
+    assert!(is_like(serve, granted), "{serve}");
+}
+
+#[test]
+fn every_variable_of_the_command_line_is_on_the_server_s_page() {
+    let help = Command::new(env!("CARGO_BIN_EXE_tenure")).args(["serve", "--help"]).output();
+    let help = String::from_utf8(help.unwrap().stdout).unwrap();
+    let variables: Vec<_> =
+        help.split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap()).collect();
+    assert!(variables.len() > 5, "{help}");
+    let (_, page) = SERVER.split_once("## Environment").unwrap();
+    for variable in variables {
+        assert!(page.contains(&format!("`{variable}`")), "{variable} is not on the page");
+    }
 }
 
 #[test]
