@@ -19,8 +19,8 @@ pub trait LockDesk: fmt::Debug + Send + Sync + 'static {
     /// Takes a lock.
     ///
     /// # Contract
-    /// As [`LockRequest::acquire`](tenure::LockRequest::acquire): after an error, and when the future
-    /// is dropped, nothing stays locked. An owner that holds the lock already is refused.
+    /// As [`LockRequest::acquire`](tenure::LockRequest::acquire): after an error, and when the
+    /// future is dropped, nothing stays locked. An owner that holds the lock already is refused.
     async fn acquire(&self, caller: &Extensions, wanted: &Wanted) -> Result<Guard, Refusal>;
 
     /// Gives a lock back by its owner.

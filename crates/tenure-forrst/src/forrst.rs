@@ -40,7 +40,8 @@ pub const PREFIX: &str = "lock:";
 /// let locks = tenure::Locks::open("memory:").await?;
 /// let forrst = Forrst::new(locks)
 ///     .function("payments.charge", "1.0.0", async |call: Call, arguments: Value| {
-///         Ok::<_, Fault>(json!({"charged": arguments["amount"], "fence": call.fence().map(|f| f.get())}))
+///         let fence = call.fence().map(|fence| fence.get());
+///         Ok::<_, Fault>(json!({"charged": arguments["amount"], "fence": fence}))
 ///     })
 ///     .service();
 /// let app: axum::Router = axum::Router::new().route_service("/forrst", forrst);

@@ -60,7 +60,8 @@ impl Gateway {
     /// The server at this URL, like `http://127.0.0.1:8080/forrst`.
     ///
     /// # Errors
-    /// When that is no URL over HTTP or HTTPS. The error does not repeat it: it may have a password.
+    /// When that is no URL over HTTP or HTTPS. The error does not repeat it: it may have a
+    /// password.
     pub fn new(url: &str) -> Result<Self, GatewayError> {
         let wrong =
             || GatewayError("the upstream must be like http://127.0.0.1:8080/forrst".into());
@@ -108,7 +109,7 @@ struct Shorter<'a> {
 impl Upstream {
     pub(crate) fn new(gateway: Gateway) -> Result<Self, GatewayError> {
         // The one that the process has already is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let _ = rustls::crypto::ring::default_provider().install_default(); // tidy-allow: its name
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .build()

@@ -33,8 +33,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) options: &'a LockOptions,
     pub(crate) function: &'a str,
     pub(crate) caller: &'a http::Extensions,
-    /// Whether the work may still go on elsewhere after it is dropped here. Then its lock is left to
-    /// end with its ttl.
+    /// Whether the work may still go on elsewhere after it is dropped here. Then its lock is left
+    /// to end with its ttl.
     pub(crate) goes_on: &'a AtomicBool,
 }
 

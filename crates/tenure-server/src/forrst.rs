@@ -1,5 +1,5 @@
-//! Forrst's calls, at `POST /forrst`. Their locks are those of the API, with the same rights, limits
-//! and audit.
+//! Forrst's calls, at `POST /forrst`. Their locks are those of the API, with the same rights,
+//! limits and audit.
 
 use std::sync::Arc;
 

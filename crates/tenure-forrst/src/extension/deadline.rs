@@ -52,7 +52,8 @@ struct Exceeded<'a> {
 }
 
 impl DeadlineOptions {
-    /// Reads `{value, unit}`, and the reference's `{timeout: {value, unit}}` and `{deadline: time}`.
+    /// Reads `{value, unit}`, and the reference's `{timeout: {value, unit}}` and `{deadline:
+    /// time}`.
     pub(crate) fn read(options: &Map<String, Value>, pointer: &str) -> Result<Self, Fault> {
         let time = |text: &str, member: &str| {
             let wrong = || {

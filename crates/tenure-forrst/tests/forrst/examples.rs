@@ -74,10 +74,7 @@ async fn a_locked_call_and_its_answer() {
     let answer = stage.post(&charge("req_001", options)).await;
     assert_eq!(answer.status, 200);
     let text = without(&answer.fixed(), r#""expires_at":""#, r#"","fence""#);
-    assert_eq!(
-        text,
-        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_001","result":{"charge_id":"ch_abc","status":"succeeded"},"extensions":[{"urn":"urn:forrst:ext:atomicLock","data":{"key":"user:123","acquired":true,"owner":"550e8400-e29b-41d4-a716-446655440000","scope":"function","expires_at":"…","fence":1}}]}"#
-    );
+    assert_eq!(text, include_str!("examples/acquired.json").trim_end());
     let expires = answer.told("atomicLock")["expires_at"].as_str().unwrap().to_owned();
     assert!(expires.len() == 20 && expires.ends_with('Z'), "{expires}");
     assert!(!stage.locks.is_locked("lock:payments.charge:user:123").await.unwrap());
@@ -119,10 +116,7 @@ async fn a_lock_that_is_held_is_refused() {
     let options = json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}});
     let answer = stage.post(&charge("req_003", options)).await;
     assert_eq!(answer.status, 423);
-    assert_eq!(
-        answer.fixed(),
-        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_003","result":null,"errors":[{"code":"LOCK_ACQUISITION_FAILED","message":"Unable to acquire lock","details":{"key":"user:123","scope":"function","full_key":"lock:payments.charge:user:123"}}],"extensions":[{"urn":"urn:forrst:ext:atomicLock","data":{"key":"user:123","acquired":false}}]}"#
-    );
+    assert_eq!(answer.fixed(), include_str!("examples/refused.json").trim_end());
 }
 
 #[tokio::test]
@@ -131,10 +125,7 @@ async fn a_wait_that_is_over() {
     let _held = held(&stage, "lock:billing:report", "other").await;
     let answer = stage.post(&report("req_004")).await;
     assert_eq!(answer.status, 423);
-    assert_eq!(
-        answer.fixed(),
-        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_004","result":null,"errors":[{"code":"LOCK_TIMEOUT","message":"Lock acquisition timed out after 5 seconds","details":{"key":"billing:report","scope":"global","full_key":"lock:billing:report","waited":{"value":5,"unit":"second"}}}]}"#
-    );
+    assert_eq!(answer.fixed(), include_str!("examples/timed_out.json").trim_end());
 }
 
 #[tokio::test]
@@ -144,10 +135,7 @@ async fn the_wrong_owner_is_refused() {
     let arguments = json!({"key": "lock:billing:report", "owner": OWNER});
     let answer = stage.post(&system("release", arguments)).await;
     assert_eq!(answer.status, 403);
-    assert_eq!(
-        answer.fixed(),
-        r#"{"protocol":{"name":"forrst","version":"0.1.0"},"id":"req_release","result":null,"errors":[{"code":"LOCK_OWNERSHIP_MISMATCH","message":"Lock is owned by a different process","details":{"key":"lock:billing:report"}}]}"#
-    );
+    assert_eq!(answer.fixed(), include_str!("examples/wrong_owner.json").trim_end());
 }
 
 #[tokio::test]

@@ -129,7 +129,10 @@ async fn a_call_under_a_lock_brings_its_fence_and_tells_its_lock() {
 #[tokio::test]
 async fn a_call_without_a_lock_is_handed_on_as_it_came() {
     let stage = Stage::new(LONG).await;
-    let body = r#"{ "protocol":{"name":"forrst","version":"0.1.0"},"id":"x","call":{"function":"test.echo","arguments":{"n":123456789012345678901234567890.10}},"extra":[1, 2] }"#;
+    let body = concat!(
+        r#"{ "protocol":{"name":"forrst","version":"0.1.0"},"id":"x","extra":[1, 2],"#,
+        r#""call":{"function":"test.echo","arguments":{"n":123456789012345678901234567890.10}} }"#,
+    );
     let (status, answer) = stage.send(body.to_owned()).await;
     assert_eq!((status, answer["result"]["request"].as_str()), (200, Some(body)));
     assert_eq!(answer["result"]["headers"]["x-forrst-lock-fence"], Value::Null);
@@ -140,8 +143,10 @@ async fn numbers_pass_under_a_lock_as_they_came() {
     let stage = Stage::new(LONG).await;
     let arguments = r#"{"n":123456789012345678901234567890.10}"#;
     let body = format!(
-        r#"{{"protocol":{{"name":"forrst","version":"0.1.0"}},"id":"x","call":{{"function":"test.echo","arguments":{arguments}}},"extensions":{}}}"#,
-        lock(json!({}))
+        r#"{{"protocol":{},"id":"x","call":{{"function":"test.echo","arguments":{}}},{}}}"#,
+        r#"{"name":"forrst","version":"0.1.0"}"#,
+        arguments,
+        format_args!(r#""extensions":{}"#, lock(json!({})))
     );
     let (_, answer) = stage.send(body).await;
     assert!(answer["result"]["request"].as_str().unwrap().contains(arguments), "{answer}");
