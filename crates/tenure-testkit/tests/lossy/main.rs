@@ -23,8 +23,8 @@
 //!   run out: each says what it fails with then. Any other assertion is final here too.
 //!
 //! Both at most [`ATTEMPTS`] times. No case is left out; those in [`LONG`] lose less. A run that
-//! has lost nothing has shown nothing: it is repeated with a greater chance of loss, and a case that
-//! never loses anything fails.
+//! has lost nothing has shown nothing: it is repeated with a greater chance of loss, and a case
+//! that never loses anything fails.
 //!
 //! # Without asking again
 //! The wrapped store never says that it does not know, so that the engine above it never has to
