@@ -76,8 +76,8 @@
 //! | `tcp_user_timeout`, `keepalives…` | 10 s, on | as for libpq |
 //! | `options`, `hostaddr`, `channel_binding`, … | | as for libpq |
 //!
-//! [`PostgresOptions`] sets them in code, and user, password and database too; but for the hosts
-//! and ports and what the last two lines name beside `options`, which is said in the URL alone.
+//! [`PostgresOptions`] sets them in code, and user, password and database too. Only the URL says
+//! where the server is, and what is in the last two lines, but for `options`.
 //!
 //! # Transport security
 //! | `sslmode` | TLS | what is checked of the server's certificate |
