@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "object/damage.rs"]
+mod damage;
 #[path = "object/probing.rs"]
 mod probing;
 #[path = "object/standin.rs"]
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use damage::what_cannot_be_read_is_replaced_by_force_and_no_fence_goes_back;
 use libtest_mimic::{Arguments, Failed, Trial};
 use probing::{
     a_server_that_ignores_conditions_is_refused,
@@ -393,28 +396,6 @@ async fn google_is_asked_by_generation() -> Result<()> {
     ensure!(paced.class == Class::Fenced, "another's endpoint is raced, too: {:?}", paced.findings);
     let unraced = open(&server.gs("&write_interval_ms=0&probe=quick")).await?.info().clone();
     ensure!(unraced.class == Class::Efficiency, "{:?}", unraced.findings);
-    Ok(())
-}
-
-async fn what_cannot_be_read_is_replaced_by_force_and_no_fence_goes_back() -> Result<()> {
-    let url = room("object/folder").await?;
-    let locks = Locks::open(&url).await?;
-    let mut last = Fence::new(0);
-    for _ in 0..3 {
-        let guard = locks.lock("k").acquire().await?;
-        last = guard.fence();
-        guard.release().await?;
-    }
-    let folder = Path::new(url.strip_prefix("folder:").context("no folder")?);
-    let mut files = std::fs::read_dir(folder)?.flatten().map(|file| file.path());
-    let file = files.find(|file| file.to_string_lossy().ends_with("-2Fk")).context("no file")?;
-    std::fs::write(&file, "written by an editor")?;
-    let error = locks.lock("k").try_acquire().await.err().context("granted")?;
-    ensure!(error.kind() == ErrorKind::Damaged, "{}", Chain(&error));
-    ensure!(error.to_string().contains("force-release"), "{error}");
-    ensure!(locks.force_release("k", "it was edited").await?.is_none());
-    let guard = locks.lock("k").try_acquire().await?.context("not free")?;
-    ensure!(guard.fence() > last, "{} after {last}", guard.fence());
     Ok(())
 }
 
