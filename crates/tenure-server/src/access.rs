@@ -22,8 +22,8 @@ pub enum Verb {
     List,
     /// Take a lock from whoever holds it.
     Force,
-    /// See what the server is made of: all its stores, and the metrics. What a store is worth is told
-    /// to whoever may use it.
+    /// See what the server is made of: all its stores, and the metrics. What a store is worth is
+    /// told to whoever may use it.
     Admin,
 }
 
