@@ -86,7 +86,7 @@ impl GivenBack {
     fn handed_on(&mut self, event: &Event) -> bool {
         match event.kind {
             EventKind::Released { .. } => {
-                // Most are never asked for again. A hand-off takes no time, so hardly one is
+                // Most are never asked for again, and a hand-off takes no time: hardly one is
                 // missed.
                 if self.0.len() >= GIVEN_BACK_MAX {
                     self.0.clear();

@@ -57,7 +57,8 @@ pub struct LockRequest {
     pub note: ::prost::alloc::string::String,
     #[prost(enumeration = "Renewal", tag = "7")]
     pub renewal: i32,
-    /// The longest time to hold it. Not set: without end.
+    /// The longest time to hold it. Not set: without end. It cannot be set for a lock that its client
+    /// renews: any server over the same store may renew that, and none knows since when it is held.
     #[prost(message, optional, tag = "8")]
     pub max_hold: ::core::option::Option<::prost_types::Duration>,
 }
@@ -109,7 +110,7 @@ pub struct Waiting {
     /// How many stand before this one in this server.
     #[prost(uint32, tag = "1")]
     pub ahead: u32,
-    /// Who holds the lock, where that is known and may be read.
+    /// Who holds the lock, where that is known. Whoever may lock a key may also see who holds it.
     #[prost(message, optional, tag = "2")]
     pub held_by: ::core::option::Option<LockState>,
 }
@@ -616,7 +617,9 @@ pub mod lock_service_client {
                 .insert(GrpcMethod::new("tenure.v1.LockService", "WatchEvents"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// The stores of this server, and what each can be trusted with.
+        /// The stores of this server, and what each can be trusted with. This needs the right "admin": the
+        /// list tells how the server is made. What one store can be trusted with is told to whoever may use
+        /// it, by StoreService.GetInfo.
         pub async fn list_stores(
             &mut self,
             request: impl tonic::IntoRequest<super::ListStoresRequest>,
@@ -717,7 +720,9 @@ pub mod lock_service_server {
             tonic::Response<Self::WatchEventsStream>,
             tonic::Status,
         >;
-        /// The stores of this server, and what each can be trusted with.
+        /// The stores of this server, and what each can be trusted with. This needs the right "admin": the
+        /// list tells how the server is made. What one store can be trusted with is told to whoever may use
+        /// it, by StoreService.GetInfo.
         async fn list_stores(
             &self,
             request: tonic::Request<super::ListStoresRequest>,
@@ -1599,7 +1604,7 @@ pub mod store_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// What the store says of itself.
+        /// What the store says of itself, to whoever may use it: what a lock of it is worth, and why.
         pub async fn get_info(
             &mut self,
             request: impl tonic::IntoRequest<super::GetInfoRequest>,
@@ -1838,7 +1843,7 @@ pub mod store_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with StoreServiceServer.
     #[async_trait]
     pub trait StoreService: std::marker::Send + std::marker::Sync + 'static {
-        /// What the store says of itself.
+        /// What the store says of itself, to whoever may use it: what a lock of it is worth, and why.
         async fn get_info(
             &self,
             request: tonic::Request<super::GetInfoRequest>,

@@ -47,3 +47,20 @@ async fn a_store_is_named_once() {
     std::fs::write(&config, "limits.ping = '1s'\n").unwrap();
     sandbox.run(&check).await.expect(0, &["the configuration is good"]);
 }
+
+#[tokio::test]
+async fn every_flag_and_variable_is_documented() {
+    let document = include_str!("../../../../deploy/tenure.toml");
+    let (head, _) = document.split_once("\n\n").unwrap();
+    let ran = Sandbox::new().run(&["serve", "--help"]).await;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let words = ran.stdout.split(|c: char| !is_name(c)).map(|word| word.trim_end_matches('-'));
+    let told = words.filter(|word| word.starts_with("--") && *word != "--help");
+    let variables =
+        ran.stdout.split("[env: ").skip(1).filter_map(|text| text.split(['=', ']']).next());
+    let all: Vec<_> = told.chain(variables).collect();
+    assert!(all.contains(&"--listen") && all.contains(&"TENURE_LISTEN"), "{ran:?}");
+    for name in all {
+        assert!(head.contains(&format!("| {name} ")), "{name} is missing");
+    }
+}

@@ -74,8 +74,7 @@ impl Api {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
         let by_server = order.renewal == Renewal::Server;
         if !by_server && order.max_hold.is_some() {
-            // Any server over the same store renews it, and none of them knows since when it is
-            // held.
+            // Any server over the same store renews it, and none knows since when it is held.
             let text = "max_hold needs renewal by the server: a lock that its client renews ends \
                         when the client stops";
             return Err(Failure::invalid(text));

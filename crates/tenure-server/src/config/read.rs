@@ -36,8 +36,7 @@ impl Config {
     /// Checks what no store and no file is needed for.
     ///
     /// # Errors
-    /// As [`address`](Self::address); `Invalid` for certificates of clients that none are asked
-    /// for.
+    /// As [`address`](Self::address); `Invalid` for certificates that no client is asked for.
     pub fn check(&self) -> Result<(), Failure> {
         let asks = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if !self.certificates.is_empty() && !asks {
