@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 /// One line on what all figures depend on.
@@ -32,6 +33,19 @@ fn disk() -> PathBuf {
 pub(crate) fn folder() -> Result<tempfile::TempDir> {
     std::fs::create_dir_all(disk())?;
     tempfile::tempdir_in(disk()).context("no folder for the files")
+}
+
+/// Lets this process have as many files and connections open as it may.
+pub(crate) fn allow_files() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(())
+}
+
+/// How many files and connections this process may have open.
+pub(crate) fn files_max() -> usize {
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// The memory of this process that is in RAM now, in bytes.

@@ -58,6 +58,7 @@ const SECTIONS: &[Section] = &[
     ("server: grants", server::measure_grants),
     ("server: p99", server::measure_latency),
     ("server: memory", server::measure_held),
+    ("server: connections", server::measure_connections),
     ("server: waiters", server::measure_waiters),
     ("server: start", server::measure_start),
     ("forrst", server::measure_forrst),

@@ -24,6 +24,7 @@ group!("waiting":
     a_hundred_waiters_are_all_served,
     a_waiter_sees_who_holds_the_key,
     a_slow_subscription_keeps_nobody_waiting,
+    behind_a_dropped_guard_nobody_asks_before_it_is_given_back,
 );
 
 /// Longer than a hand-off takes, and far shorter than the hour until the next look.
@@ -206,5 +207,24 @@ async fn a_slow_subscription_keeps_nobody_waiting(subject: Subject) -> Result<()
     guard.release().await?;
     let next = bounded("the guard's end to be told", SOON, waiter).await???;
     ensure!(next.fence() > fence, "the fence did not grow");
+    Ok(())
+}
+
+async fn behind_a_dropped_guard_nobody_asks_before_it_is_given_back(
+    subject: Subject,
+) -> Result<()> {
+    let (locks, faults) = subject.faulty_with(never_looks().operation_timeout(SOON * 4)).await?;
+    faults.always(Operation::Watch, Fault::Hang);
+    faults.next(Operation::Release, Fault::Delay(ms(200)));
+    let guard = locks.lock("k").acquire().await?;
+    let (fence, waiter) = (guard.fence(), waiter(&locks));
+    until("the waiter to subscribe", SOON, || async { Ok(faults.calls(Operation::Watch) > 0) })
+        .await?;
+    let asked = faults.calls(Operation::Acquire);
+    drop(guard);
+    let next = bounded("the guard's end to be told", SOON, waiter).await???;
+    ensure!(next.fence() > fence, "the fence did not grow");
+    let asked = faults.calls(Operation::Acquire) - asked;
+    ensure!(asked == 1, "asked {asked} times for one grant");
     Ok(())
 }

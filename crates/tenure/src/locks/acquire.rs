@@ -219,6 +219,7 @@ impl<'a> Asking<'a> {
                     mark,
                     granted,
                     spared,
+                    stay: None,
                     in_doubt,
                     until,
                 });

@@ -21,6 +21,7 @@ use crate::locks::context::Context;
 use crate::locks::events::EventKind;
 use crate::locks::guard::Guard;
 use crate::locks::keeper::Keeper;
+use crate::locks::stays::Stay;
 use crate::owner::Owner;
 use crate::planted::Bug;
 
@@ -45,6 +46,9 @@ pub(crate) struct Leftover {
     pub(crate) granted: Option<(Fence, Moment)>,
     /// A grant that was handed over, and is left alone.
     pub(crate) spared: Option<Fence>,
+    /// Whoever waits behind what was granted is told when it has been given back, and not before:
+    /// the store would only refuse.
+    pub(crate) stay: Option<Stay>,
     /// How many tries were never answered. "Not held" is no answer then: each of them may still be
     /// on its way.
     pub(crate) in_doubt: u32,
@@ -106,8 +110,8 @@ impl Doubt {
         let Self { tries: in_doubt, until, mark } = std::mem::take(self);
         let until = until.filter(|_| in_doubt > 0)?;
         let (key, owner) = (key.clone(), owner.clone());
-        let (granted, spared) = (None, None);
-        Some(Leftover { key, owner, owner_is_chosen, mark, granted, spared, in_doubt, until })
+        let (granted, spared, stay) = (None, None, None);
+        Some(Leftover { key, owner, owner_is_chosen, mark, granted, spared, stay, in_doubt, until })
     }
 }
 
@@ -241,7 +245,7 @@ pub(crate) struct Work {
 
 impl Work {
     /// It is known now what there is.
-    pub(crate) fn start(self, leftover: Leftover) {
+    pub(crate) fn start(self, mut leftover: Leftover) {
         let granted = leftover
             .granted
             .filter(|(fence, _)| matches!(self.claim(*fence, &leftover), Claimed::Condemned));
@@ -251,6 +255,7 @@ impl Work {
                 let grant = leftover.grant(fence);
                 self.release(&grant, fence, granted_at, leftover.until).await;
             }
+            drop(leftover.stay.take());
             self.look_after(&leftover).await;
         });
     }

@@ -48,7 +48,7 @@ pub struct Guard {
     doubt: Doubt,
     owner_is_chosen: bool,
     open: bool,
-    _stay: Stay,
+    stay: Option<Stay>,
 }
 
 pub(crate) struct Granted {
@@ -77,7 +77,7 @@ impl Guard {
             doubt: Doubt::default(),
             owner_is_chosen,
             open: true,
-            _stay: stay,
+            stay: Some(stay),
         }
     }
 
@@ -293,6 +293,7 @@ impl Drop for Guard {
                 mark: doubt.and_then(|doubt| doubt.mark),
                 granted: Some((fence, self.granted_at)),
                 spared: None,
+                stay: self.stay.take(),
                 in_doubt,
                 until,
             });

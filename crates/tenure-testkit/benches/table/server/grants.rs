@@ -5,7 +5,7 @@ use redis::aio::MultiplexedConnection;
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
 use tenure_api::tenure_v1::{LockRequest, Renewal, Target, UnlockRequest};
-use tenure_testkit::servers::kinds;
+use tenure_testkit::servers::redis::start_redis;
 use tonic::transport::Channel;
 
 use super::rest::Rest;
@@ -25,9 +25,11 @@ const DELETE: &str =
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
-    let kind = kinds().into_iter().find(|kind| kind.name == "redis").context("no Redis")?;
-    let service = kind.shared()?;
-    let address = service.server().context("no server runs")?.address();
+    // Both on the same disk.
+    let beside = folder.path().join("redis").display().to_string();
+    std::fs::create_dir(&beside)?;
+    let redis = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &beside])?;
+    let address = redis.address();
     on_all_cores(async {
         let mut channels = Vec::new();
         for _ in 0..CHANNELS {

@@ -19,9 +19,9 @@ pub(crate) use forrst::{measure as measure_forrst, play as play_forrst};
 pub(crate) use grants::measure as measure_grants;
 pub(crate) use latency::measure as measure_latency;
 pub(crate) use start::measure as measure_start;
-pub(crate) use streams::{measure_held, measure_waiters};
+pub(crate) use streams::{measure_connections, measure_held, measure_waiters};
 
-use crate::machine::resident;
+use crate::machine::{allow_files, resident};
 use crate::role::{Helper, argument, say};
 use crate::sample::on_all_cores;
 
@@ -60,8 +60,10 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
     on_all_cores(async move {
         let text = format!(
             "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n[limits]\nlocks_per_client = \
-             1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\n"
+             1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\nconnections = \
+             1000000\nconnections_per_address = 1000000\n"
         );
+        allow_files()?;
         let config = Config::parse(&text).map_err(|failure| anyhow!("{failure}"))?;
         let running = Running::start(config).await.map_err(|failure| anyhow!("{failure}"))?;
         say(&running.address().to_string())?;

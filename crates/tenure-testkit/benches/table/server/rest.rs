@@ -24,15 +24,11 @@ impl Rest {
             body.len()
         );
         self.0.write_all(request.as_bytes()).await?;
-        let mut line = String::new();
-        self.0.read_line(&mut line).await?;
+        let mut line = self.line().await?;
         ensure!(line.starts_with("HTTP/1.1 2"), "{method} {path}: {line}");
         let mut length = 0;
         loop {
-            line.clear();
-            if self.0.read_line(&mut line).await? == 0 {
-                bail!("the connection ended");
-            }
+            line = self.line().await?;
             let header = line.trim_end();
             if header.is_empty() {
                 break;
@@ -44,5 +40,28 @@ impl Rest {
         let mut body = vec![0; length];
         self.0.read_exact(&mut body).await?;
         Ok(String::from_utf8(body)?)
+    }
+
+    /// Takes a lock for as long as this connection is open.
+    pub(super) async fn hold(&mut self, path: &str) -> Result<()> {
+        let body = r#"{"ttl":"10m"}"#;
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\naccept: application/x-ndjson\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.0.write_all(request.as_bytes()).await?;
+        let status = self.line().await?;
+        ensure!(status.starts_with("HTTP/1.1 2"), "{path}: {status}");
+        while !self.line().await?.contains(r#""type":"acquired""#) {}
+        Ok(())
+    }
+
+    async fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.0.read_line(&mut line).await? == 0 {
+            bail!("the connection ended");
+        }
+        Ok(line)
     }
 }
