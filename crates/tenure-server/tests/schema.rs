@@ -9,16 +9,21 @@ const DOCUMENTED: &str = include_str!("../../../deploy/tenure.toml");
 
 /// The document with its examples switched on: every line that is a setting behind a `#`.
 fn with_examples() -> String {
-    let is_setting = |line: &str| {
-        let name = line.split(['=', '[', '{', ']', '}']).next().unwrap_or_default().trim();
-        line.starts_with(['[', ' ', ']'])
-            || (line.contains(" = ")
-                && name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit()))
+    let is_name = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|c| c.is_ascii_lowercase() || "_.0123456789".contains(c))
     };
+    let is_table = |line: &str| {
+        let inner = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let inner = inner.map(|inner| inner.trim_start_matches('[').trim_end_matches(']'));
+        inner.is_some_and(is_name)
+    };
+    let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| is_name(name));
+    let is_item = |line: &str| line.starts_with("  { ") || line == "]";
     DOCUMENTED
         .lines()
         .map(|line| match line.strip_prefix("# ") {
-            Some(setting) if is_setting(setting) => setting,
+            Some(line) if is_table(line) || is_setting(line) || is_item(line) => line,
             _ => line,
         })
         .collect::<Vec<_>>()

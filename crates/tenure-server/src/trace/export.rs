@@ -1,6 +1,7 @@
 //! Sends spans to a collector, by OpenTelemetry's protocol over HTTP.
 
-use http::HeaderMap;
+use http::uri::Authority;
+use http::{HeaderMap, Uri};
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::TracerProvider as _; // tidy-allow: its name
 use opentelemetry_http::HeaderExtractor;
@@ -15,7 +16,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::TARGET;
-use crate::config::TraceConfig;
+use crate::config::{TraceConfig, Url};
 use crate::failure::Failure;
 
 /// Sends spans until it is dropped, and then the last of them.
@@ -33,8 +34,7 @@ impl Drop for Exporter {
 /// A layer that sends this server's spans to the collector of the configuration.
 ///
 /// # Errors
-/// `Invalid` for a bad address or ratio, and for an address with a password, which the client that
-/// sends them would write into the log.
+/// `Invalid` for a bad address or ratio.
 pub fn export<S>(config: &TraceConfig) -> Result<(impl Layer<S> + use<S>, Exporter), Failure>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -43,16 +43,13 @@ where
         let text = format!("trace.ratio must be 0 to 1, it is {}", config.ratio);
         return Err(Failure::invalid(text));
     }
-    if config.otlp.0.contains('@') {
-        return Err(Failure::invalid("trace.otlp must not have a user or a password in it"));
-    }
     let wrong = |error| Failure::invalid(format!("trace.otlp cannot be used: {error}"));
     // Its client asks for one even where nothing is encrypted. Another may have chosen already.
     drop(rustls::crypto::ring::default_provider().install_default()); // tidy-allow: its name
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(format!("{}/v1/traces", config.otlp.0.trim_end_matches('/')))
+        .with_endpoint(endpoint(&config.otlp)?)
         .build()
         .map_err(wrong)?;
     let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(config.ratio)));
@@ -65,6 +62,21 @@ where
         .with_tracer(tracers.tracer("tenure"))
         .with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
     Ok((layer, Exporter(tracers)))
+}
+
+/// Where spans are sent to. There is no place for a password in it: the client that sends them
+/// would write it into the log.
+fn endpoint(otlp: &Url) -> Result<String, Failure> {
+    let address: Option<Uri> = otlp.0.parse().ok();
+    let is_good = address.as_ref().is_some_and(|address| {
+        let host = address.authority().map_or("", Authority::as_str);
+        matches!(address.scheme_str(), Some("http" | "https")) && !host.contains('@')
+    });
+    if !is_good {
+        let text = "trace.otlp must be like http://127.0.0.1:4318, without a user or a password";
+        return Err(Failure::invalid(text));
+    }
+    Ok(format!("{}/v1/traces", otlp.0.trim_end_matches('/')))
 }
 
 /// Puts a span into the trace that the headers tell of (W3C trace context).

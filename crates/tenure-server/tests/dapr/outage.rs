@@ -10,7 +10,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::failing::Failing;
-use crate::stage::Stage;
+use crate::stage::{Stage, until};
 
 const KINDS: [ErrorKind; 6] = [
     ErrorKind::Unavailable,
@@ -38,6 +38,7 @@ async fn health_is_not_ready() {
     let (stage, store) = stage().await;
     for kind in KINDS {
         store.fail(Some(kind));
+        until("it is unwell", async || stage.get("/v1.0/healthz").await.status == 500).await;
         let reply = stage.get("/v1.0/healthz").await;
         let text = reply.message();
         reply.is_error(500, "ERR_HEALTH_NOT_READY", &text);
@@ -46,7 +47,7 @@ async fn health_is_not_ready() {
         reply.is_error(500, "ERR_OUTBOUND_HEALTH_NOT_READY", "dapr outbound is not ready");
     }
     store.fail(None);
-    assert_eq!(stage.get("/v1.0/healthz").await.status, 204);
+    until("it is well", async || stage.get("/v1.0/healthz").await.status == 204).await;
 }
 
 #[tokio::test]
