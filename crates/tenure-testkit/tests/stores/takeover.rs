@@ -32,8 +32,8 @@ async fn show(kind: Kind, contender: fn(&Role) -> Result<Process>) -> Result<Out
     let mut slowest = Duration::ZERO;
     for _ in 0..ROUNDS {
         let mut next = contender(&role)?;
-        // Through a few renewals, so that it is the keeping alive that keeps the other out; and just
-        // after one, of which the other may not know yet.
+        // Through a few renewals, so that it is the keeping alive that keeps the other out; and
+        // just after one, of which the other may not know yet.
         sleep(TTL * 5 / 3 + JUST_AFTER).await;
         holder.kill()?;
         let killed = SystemClock.now();

@@ -111,9 +111,9 @@ impl LocksBuilder {
         self
     }
 
-    /// How often a waiter looks at the store without being called. If not set: after 250 ms and then
-    /// ever later, up to 7.5 s; up to 0.6 s on a store that calls nobody and where waiters time the
-    /// leases, because there a longer pause is time in which a dead holder's key is not taken over.
+    /// How often a waiter looks at the store without being called. If not set: after 250 ms and
+    /// then ever later, up to 7.5 s; up to 0.6 s on a store that calls nobody and where waiters
+    /// time the leases, because there a dead holder's key is taken over that much later.
     pub fn poll(mut self, poll: Backoff) -> Self {
         self.poll = Some(poll);
         self

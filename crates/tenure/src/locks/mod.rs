@@ -201,8 +201,8 @@ impl Locks {
 
     /// Takes the key from whoever holds it; says who that was, `None` when no one did. The next
     /// grant's fence is greater, and the old holder's guard learns of it at its next renewal: at
-    /// once where the store refuses it, and in any case by its deadline. Where a store finds an entry
-    /// `Damaged` and says so, this is what makes the key usable again.
+    /// once where the store refuses it, and in any case by its deadline. Where a store says that an
+    /// entry is `Damaged`, this is what makes the key usable again.
     ///
     /// # Errors
     /// `Invalid` without a reason; after `Unknown` it may have been released.

@@ -167,7 +167,7 @@ impl EtcdStore {
         Ok(Step::Done(old))
     }
 
-    /// Deletes what stands under a key and is no lock. Fences are revisions: none goes back by that.
+    /// Deletes what stands under a key and is no lock. Fences are revisions: none goes back.
     pub(super) async fn delete_damaged(&self, key: &Key) -> Result<()> {
         let changed = || Error::unavailable("others changed the entry in between");
         let pair = self.look(key, false).await?.0.ok_or_else(changed)?;

@@ -19,12 +19,12 @@
 //! ttl.
 //!
 //! # A bucket that is made again
-//! It may be deleted, or be lost with the memory of its servers. When a server of 2.10 or later lets
-//! tenure make it again, its sequences begin above all that came before: with the microseconds since
-//! 1970. With older servers, or when another makes it, they begin with one, and fences with them: a
-//! resource that remembers fences must forget them then. Either way, whoever held a lock in the old
-//! bucket is told that it is lost, because each store compares the time at which the bucket was made
-//! when it has been disconnected. That does not show
+//! It may be deleted, or be lost with the memory of its servers. When tenure makes it again, on a
+//! server of 2.10 or later, its sequences begin above all that came before: with the microseconds
+//! since 1970. With older servers, or when another makes it, they begin with one, and fences with
+//! them: a resource that remembers fences must forget them then. Either way, whoever held a lock in
+//! the old bucket is told that it is lost, because each store that has been disconnected compares
+//! the time at which the bucket was made. That does not show
 //! - a bucket that is deleted and made again, by another than tenure or on an old server, while a
 //!   process uses it and stays connected: end the processes first;
 //! - a bucket in memory with one replica on a server of a cluster: when that server restarts, the
@@ -75,7 +75,7 @@
 //!     "$JS.API.STREAM.INFO.KV_tenure"
 //!     "$JS.API.STREAM.CREATE.KV_tenure"       # not with create=false
 //!     "$JS.API.STREAM.MSG.GET.KV_tenure"
-//!     "$JS.API.STREAM.PURGE.KV_tenure"        # where observers time leases; without it, marks stay
+//!     "$JS.API.STREAM.PURGE.KV_tenure"        # only where observers time leases
 //!     "$JS.API.CONSUMER.CREATE.KV_tenure.>"   # to be woken; without it, waiters poll
 //!     "$JS.API.CONSUMER.DELETE.KV_tenure.*"
 //!   ] }
@@ -92,7 +92,7 @@
 //! and two hexadecimal digits. Its value is JSON that a person can read. A release leaves a purge
 //! mark. The server ends it after 10 s, or after the ttl of the lease if that is longer. Where
 //! observers time leases, the process that made it does so after 10 s, or one that opens the bucket
-//! later; the last message of the bucket stays.
+//! later; the last message of the bucket stays, and so do all marks without the permission.
 //!
 //! # Waiting
 //! For each key that someone waits for, the process has one ephemeral consumer, which wakes it as

@@ -23,7 +23,7 @@
 //! rule**: the count would begin anew. Copies of a bucket by replication are copies: lock in one
 //! bucket only.
 //!
-//! An object that cannot be read as a lock is never taken for a free key: every call says `Damaged`.
+//! An object that cannot be read as a lock is never taken for a free key: each call says `Damaged`.
 //! [`force_release`](crate::Locks::force_release) replaces it by a free entry, whose fence is the
 //! number of microseconds since 1970 by this machine's time of day: that is beyond all that were
 //! counted before. By hand it is `{"v":1,"nonce":"by hand","fence":F}`, where F is no less than any
@@ -84,14 +84,14 @@
 //! # What a lock costs
 //! A look and a write for the first grant of a key in a process, then one write each to acquire, to
 //! renew and to release. Kept alive at the default ttl of 30 s, a lock takes 6 writes a minute: at
-//! $5 per million, $1.30 a month. A ttl of 10 s or more is recommended; with Google, which takes one
-//! write per second and object, it must be 3 s at the least, and a release may wait a second for its
-//! turn.
+//! $5 per million, $1.30 a month. A ttl of 10 s or more is recommended; with Google, which takes
+//! one write per second and object, it must be 3 s at the least, and a release may wait a second
+//! for its turn.
 //!
-//! Waiters of the same process are woken. Otherwise nobody is (`Capabilities::wakes` is false): a
-//! process in which someone waits reads the object every 0.4 to 0.6 s, two reads a second for each
-//! key, which at $0.40 per million is $2 a month for one that always waits. That finds a release
-//! within 0.6 s, and takes over from a dead holder within its ttl and a second.
+//! Waiters of the same process are woken, others are not (`Capabilities::wakes` is false): a
+//! process in which someone waits reads the object every 0.4 to 0.6 s. That is two reads a second
+//! for each key, which at $0.40 per million makes $2 a month for one that always waits. It finds a
+//! release within 0.6 s, and takes over from a dead holder within its ttl and a second.
 //! [`LocksBuilder::poll`](crate::LocksBuilder::poll) makes it cheaper and slower.
 //!
 //! A process that has never seen a lock cannot know how old it is: a single try does not take over
