@@ -10,7 +10,7 @@ use tenure_api::dapr_v1::{TryLockRequest, UnlockRequest};
 use tenure_testkit::faults::{Fault, Faults};
 use tonic::Code;
 
-use crate::stage::{Reply, Stage};
+use crate::stage::{Reply, Stage, until};
 
 const LOCK: &str = "/v1.0-alpha1/lock/lockstore";
 const UNLOCK: &str = "/v1.0-alpha1/unlock/lockstore";
@@ -46,7 +46,11 @@ async fn http_tells_when_the_store_is_away() {
     let reply = stage.get("/v1.0/healthz/outbound").await;
     reply.is_error(500, "ERR_OUTBOUND_HEALTH_NOT_READY", "dapr outbound is not ready");
     faults.heal();
-    assert_eq!(stage.get("/v1.0/healthz/outbound").await.status, 204);
+    // One look at the stores is good for a moment.
+    until("the store to be seen again", async || {
+        stage.get("/v1.0/healthz/outbound").await.status == 204
+    })
+    .await;
     assert_eq!(lock(&stage, 60).await.body, r#"{"success":true}"#);
     assert_eq!(unlock(&stage).await.body, r#"{"status":0}"#);
 }

@@ -13,7 +13,7 @@ use tenure_api::tenure_v1::{
 };
 use tenure_server::Verb::{Acquire, Admin, Force, List, Read};
 
-use crate::role::Needs::{self, Everywhere, Here, Somewhere, Token};
+use crate::role::Needs::{self, Everywhere, Here, Somewhere};
 use crate::row::{Ask, Row, Spot, Words};
 
 const TENURE: Words =
@@ -118,7 +118,8 @@ pub(crate) fn store_rows() -> Vec<Row> {
         }),
         tenure("/tenure.v1.StoreService/ForceRelease", Here(&[Force]), "done", |spot| {
             let key = stored(spot);
-            ForceReleaseRequest { key, ..ForceReleaseRequest::default() }.encode_to_vec()
+            let reason = "a test".to_owned();
+            ForceReleaseRequest { store: String::new(), key, reason }.encode_to_vec()
         }),
         tenure("/tenure.v1.StoreService/InspectLease", Here(&[Read, Acquire]), "done", |spot| {
             let key = stored(spot);
@@ -177,9 +178,13 @@ pub(crate) fn dapr_rows() -> Vec<Row> {
                 ForceUnlockRequestAlpha2 { store_name, resource_id, reason }.encode_to_vec()
             },
         ),
-        dapr("/dapr.proto.runtime.v1.Dapr/GetMetadata", Token, "done", ALPHA1, |_| {
-            GetMetadataRequest {}.encode_to_vec()
-        }),
+        dapr(
+            "/dapr.proto.runtime.v1.Dapr/GetMetadata",
+            Somewhere(&[Acquire, Read, List]),
+            "done",
+            ALPHA1,
+            |_| GetMetadataRequest {}.encode_to_vec(),
+        ),
         dapr("/dapr.proto.runtime.v1.Dapr/SetMetadata", acquire, "done", ALPHA1, |spot| {
             SetMetadataRequest { key: spot.key.clone(), value: "x".into() }.encode_to_vec()
         }),

@@ -2,7 +2,7 @@
 
 use tenure_server::Verb::{Acquire, Admin, Force, List, Read};
 
-use crate::role::Needs::{self, Everywhere, Here, Nothing, Token};
+use crate::role::Needs::{self, Everywhere, Here, Nothing, Somewhere};
 use crate::row::{Ask, Row, Spot, Words};
 
 const TENURE: Words = Words { refused: "403 forbidden", stranger: "401 unauthenticated" };
@@ -80,7 +80,7 @@ pub(crate) fn dapr_rows() -> Vec<Row> {
         dapr(lock, Here(&[Acquire]), "done", STREAM, nothing),
         dapr(unlock, Here(&[Acquire]), none, "", lock_id),
         dapr(unlock, Here(&[Force]), "done", "", force),
-        dapr("GET /v1.0/metadata", Token, "done", "", nothing),
+        dapr("GET /v1.0/metadata", Somewhere(&[Acquire, Read, List]), "done", "", nothing),
         dapr("PUT /v1.0/metadata/{key}", Here(&[Acquire]), "done", "", nothing),
         dapr("GET /v1.0/healthz", Nothing, "done", "", nothing),
         dapr("GET /v1.0/healthz/outbound", Nothing, "done", "", nothing),

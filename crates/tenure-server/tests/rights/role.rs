@@ -51,8 +51,6 @@ impl Role {
 pub(crate) enum Needs {
     /// Not even a token.
     Nothing,
-    /// Any token.
-    Token,
     /// One of these in the namespace that it names.
     Here(&'static [Verb]),
     /// One of these in some namespace.
@@ -65,7 +63,7 @@ impl Needs {
     /// Whether a role may make the call in a namespace.
     pub(crate) fn allow(self, role: &Role, namespace: &str) -> bool {
         match self {
-            Self::Nothing | Self::Token => true,
+            Self::Nothing => true,
             Self::Here(verbs) => role.has(verbs) && (role.scope == "*" || role.scope == namespace),
             Self::Somewhere(verbs) => role.has(verbs),
             Self::Everywhere(verbs) => role.has(verbs) && role.scope == "*",
