@@ -26,7 +26,7 @@ pub(crate) const IDEA: Idea = Idea {
 };
 
 const HELD: usize = 50;
-const TTL: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(8);
 const AWAY: Duration = Duration::from_secs(1);
 /// An outage that a guard must get over: it renews every third of the ttl.
 const SHORT: Duration = Duration::from_secs(2);
