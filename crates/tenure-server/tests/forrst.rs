@@ -1,5 +1,5 @@
-//! Forrst's calls through the server: the rights of its locks are those of their namespace, and what
-//! is done to them is written down.
+//! Forrst's calls through the server: the rights of its locks are those of their namespace, and
+//! what is done to them is written down.
 
 #![allow(clippy::unwrap_used)]
 
