@@ -318,3 +318,27 @@ async fn the_last_watch_of_a_key_takes_its_topic_along_under_contention() {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(hub.keys().is_empty());
 }
+
+#[tokio::test]
+async fn a_view_believes_no_longer_than_its_guard() {
+    let locks = memory().await;
+    let views = [
+        {
+            let guard = locks.lock("released").acquire().await.unwrap();
+            let view = guard.view();
+            assert!(view.is_held() && view.fence() == guard.fence());
+            guard.release().await.unwrap();
+            view
+        },
+        {
+            let guard = locks.lock("detached").acquire().await.unwrap();
+            let view = guard.view();
+            drop(guard.detach());
+            view
+        },
+        locks.lock("dropped").acquire().await.unwrap().view(),
+    ];
+    for view in views {
+        assert!(!view.is_held() && view.remaining().is_zero(), "{view:?}");
+    }
+}
