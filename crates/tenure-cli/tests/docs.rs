@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use tenure_testkit::servers::free_port;
 
 /// A block that is run, and what it is said to print.
 struct Example {
@@ -65,13 +66,14 @@ fn line_is_like(line: &str, pattern: &str) -> bool {
 
 /// Ports of this run in place of those of the document.
 fn with_free_ports(document: &str) -> String {
-    let listeners = ["7117", "7118", "3500", "50001"]
-        .map(|port| (port, TcpListener::bind("127.0.0.1:0").unwrap()));
-    let text = listeners.iter().fold(document.to_owned(), |text, (port, listener)| {
-        text.replace(port, &listener.local_addr().unwrap().port().to_string())
-    });
-    let usual = listeners[0].1.local_addr().unwrap();
-    text.replace("tenure serve &", &format!("tenure serve --listen {usual} &"))
+    let usual = "tenure serve --listen 127.0.0.1:7117 &";
+    let document = document.replace("tenure serve &", usual);
+    // In two passes: a new port may have an old one in it.
+    let ports = ["7117", "7118", "3500", "50001"].map(|port| (port, format!("<port {port}>")));
+    let named = ports.iter().fold(document, |text, (port, name)| text.replace(port, name));
+    ports
+        .iter()
+        .fold(named, |text, (_, name)| text.replace(name, &free_port().unwrap().to_string()))
 }
 
 /// Runs all examples of a document, and fails unless each prints what it is said to.

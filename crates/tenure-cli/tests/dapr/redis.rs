@@ -1,49 +1,26 @@
 //! A component of Dapr's as the store: on one Redis, Dapr's sidecars and tenure exclude each other.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::process::Stdio;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock};
-use tokio::process::{Child, Command};
+use tenure_testkit::servers::Server;
+use tenure_testkit::servers::redis::start_redis;
+use tokio::process::Command;
 
 use super::sidecar::{Sidecar, client, run};
 
-struct Redis {
-    port: u16,
-    child: Child,
-}
+struct Redis(Server);
 
 impl Redis {
-    async fn start() -> Self {
-        let port =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        Self::start_on(port).await
-    }
-
-    async fn start_on(port: u16) -> Self {
-        let mut command = Command::new("redis-server");
-        command
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        let child = command.spawn().expect("redis-server: run `cargo xtask install`");
-        let redis = Self { port, child };
-        for _ in 0..500 {
-            if redis.say(&["PING"]).await == "PONG" {
-                return redis;
-            }
-            SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(20)).await;
-        }
-        panic!("Redis does not answer");
+    fn start() -> Self {
+        Self(start_redis(&[]).unwrap())
     }
 
     /// What it answers to a command, as `redis-cli` shows it.
     async fn say(&self, words: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
-        command.args(["-p", &self.port.to_string()]).args(words);
+        command.args(["-p", &self.0.address().port().to_string()]).args(words);
         let output = command.output().await.unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -54,8 +31,8 @@ async fn beside(redis: &Redis, folder: &TempDir) -> Sidecar {
     let component = format!(
         "apiVersion: dapr.io/v1alpha1\nkind: Component\nmetadata:\n  name: lockstore\nspec:\n  \
          type: lock.redis\n  version: v1\n  metadata:\n  - name: redisHost\n    \
-         value: 127.0.0.1:{}\n  - name: redisPassword\n    value: \"\"\n",
-        redis.port
+         value: {}\n  - name: redisPassword\n    value: \"\"\n",
+        redis.0.address()
     );
     std::fs::write(folder.path().join("lockstore.yaml"), component).unwrap();
     Sidecar::start(&["--dapr-components", folder.path().to_str().unwrap()]).await
@@ -63,7 +40,7 @@ async fn beside(redis: &Redis, folder: &TempDir) -> Sidecar {
 
 #[tokio::test]
 async fn a_component_excludes_dapr_s_own_sidecars() {
-    let redis = Redis::start().await;
+    let redis = Redis::start();
     let folder = tempfile::tempdir().unwrap();
     let sidecar = beside(&redis, &folder).await;
 
@@ -107,14 +84,14 @@ async fn asked_until(
 
 #[tokio::test]
 async fn an_outage_is_told_as_dapr_tells_it_and_ends_with_the_outage() {
-    let mut redis = Redis::start().await;
+    let redis = Redis::start();
     let folder = tempfile::tempdir().unwrap();
     let sidecar = beside(&redis, &folder).await;
     let (lock, unlock) = ("/v1.0-alpha1/lock/lockstore", "/v1.0-alpha1/unlock/lockstore");
     let body = r#"{"resourceId": "r", "lockOwner": "a", "expiryInSeconds": 60}"#;
     assert_eq!(ask(&sidecar, lock, Some(body)).await.1, r#"{"success":true}"#);
 
-    redis.child.kill().await.unwrap();
+    redis.0.kill().unwrap();
     for (path, body, code) in [
         (lock, Some(body), "ERR_TRY_LOCK"),
         (unlock, Some(body), "ERR_UNLOCK"),
@@ -126,7 +103,7 @@ async fn an_outage_is_told_as_dapr_tells_it_and_ends_with_the_outage() {
         assert_eq!(status, "500", "{path}: {answer}");
     }
 
-    let _redis = Redis::start_on(redis.port).await;
+    redis.0.start_again().unwrap();
     asked_until(&sidecar, "/v1.0/healthz", None, "204").await;
     // It kept nothing on disk, so that the lock is gone with it.
     assert_eq!(ask(&sidecar, lock, Some(body)).await.1, r#"{"success":true}"#);

@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,6 +10,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock, within};
+use tenure_testkit::servers;
+use tenure_testkit::servers::redis::start_redis;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -63,28 +64,6 @@ impl Server {
         Self { url, child, _folder: tempfile::tempdir().unwrap() }
     }
 
-    async fn redis() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port().to_string();
-        drop(listener);
-        let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("redis-server");
-        command
-            .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir"])
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        let child = command.spawn().expect("redis-server: run `cargo xtask install`");
-        for _ in 0..500 {
-            let ping = Command::new("redis-cli").args(["-p", &port, "PING"]).output().await;
-            if ping.unwrap().stdout == b"PONG\n" {
-                return Self { url: format!("redis://127.0.0.1:{port}"), child, _folder: folder };
-            }
-            pause(20).await;
-        }
-        panic!("Redis does not answer");
-    }
-
     async fn call(&self, function: &str, arguments: Value, lock: Value) -> Value {
         call(&self.url, function, arguments, lock).await
     }
@@ -124,14 +103,15 @@ fn lock(scope: &str, ttl_ms: u64) -> Value {
 struct Stage {
     servers: [Server; 2],
     upstream: Server,
-    _redis: Server,
+    _redis: servers::Server,
 }
 
 impl Stage {
     async fn new() -> Self {
-        let (redis, upstream) = (Server::redis().await, Server::python().await);
-        let first = Server::gateway(&redis.url, &upstream.url).await;
-        let second = Server::gateway(&redis.url, &upstream.url).await;
+        let (redis, upstream) = (start_redis(&[]).unwrap(), Server::python().await);
+        let url = format!("redis://{}", redis.address());
+        let first = Server::gateway(&url, &upstream.url).await;
+        let second = Server::gateway(&url, &upstream.url).await;
         Self { servers: [first, second], upstream, _redis: redis }
     }
 

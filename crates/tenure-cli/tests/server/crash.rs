@@ -5,9 +5,10 @@ use std::time::Duration;
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::tenure_v1::{GetRequest, HoldRequest, LockRequest, Renewal};
 use tenure_api::time::{from_wire, to_wire};
+use tenure_testkit::servers::free_port;
 use tonic::Code;
 
-use super::process::{Server, acquired, free_port, target};
+use super::process::{Server, acquired, target};
 
 const STREAMS: usize = 1000;
 
@@ -26,7 +27,7 @@ fn key(number: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_with_a_thousand_streams_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
+    let port = free_port().unwrap();
     let mut server = Server::start(folder.path(), port, &[]);
     let client = server.client().await;
     let hold = |number: usize| {

@@ -1,7 +1,6 @@
 //! A server process in a folder of its own.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
 use tenure_api::tenure_v1::{Acquired, HoldResponse, Target, hold_response::Event};
+use tenure_testkit::servers::free_port;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
@@ -46,7 +46,7 @@ impl Server {
         let path = folder.join("tenure.toml");
         fs::write(&path, config).unwrap();
         let arguments = [&["--config", path.to_str().unwrap()], more].concat();
-        Self::start(folder, free_port(), &arguments)
+        Self::start(folder, free_port().unwrap(), &arguments)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -111,10 +111,6 @@ impl Drop for Server {
 
 pub(crate) fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub(crate) fn target(key: &str) -> Option<Target> {

@@ -2,15 +2,16 @@
 
 use rustix::process::Signal;
 use tenure_api::tenure_v1::LockRequest;
+use tenure_testkit::servers::free_port;
 
-use super::process::{Server, free_port, target, token, until};
+use super::process::{Server, target, token, until};
 
 const ALL: &str = "[{ namespace = '*', verbs = ['acquire', 'read', 'list', 'admin'] }]";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_cleanly_when_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_port();
+    let port = free_port().unwrap();
     let mut server = Server::start(folder.path(), port, &[]);
     let mut client = server.client().await;
     client.lock(LockRequest { target: target("k"), ..LockRequest::default() }).await.unwrap();

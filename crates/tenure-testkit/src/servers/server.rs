@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -11,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tenure::clock::{Clock, SystemClock};
@@ -246,11 +248,23 @@ pub fn free_port() -> Result<u16> {
     for _ in 0..COUNT {
         let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
         let port = FIRST + (start.wrapping_mul(31) % COUNT + step) % COUNT;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if is_free(port) {
             return Ok(port);
         }
     }
     bail!("no port is free")
+}
+
+/// Whether nobody listens there. Nor does the socket that finds out: a process that is started at
+/// this moment has a copy of it, and would answer for as long as its own program is not loaded.
+fn is_free(port: u16) -> bool {
+    let bound = || -> rustix::io::Result<()> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    };
+    bound().is_ok()
 }
 
 /// Starts a process from a thread that never ends: the death signal comes when the thread that
@@ -301,7 +315,28 @@ fn tail(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+
+    #[test]
+    fn nobody_answers_on_a_free_port_while_processes_are_started() {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    Command::new("true").status().unwrap();
+                }
+            });
+            let answered = (0..5000).find(|_| {
+                let port = free_port().unwrap();
+                TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+            });
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(answered, None);
+        });
+    }
 
     #[test]
     fn what_another_answers_is_not_taken_for_its_own() {
