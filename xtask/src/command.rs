@@ -5,11 +5,21 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+/// What cargo tells a program that it runs about that program. Build scripts look at it, so that
+/// whatever cargo builds from here would be built anew, and once more without us.
+const OF_OURSELVES: [&str; 2] = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+
 /// A command made of words that hold no spaces, to be run in `folder`.
 pub(crate) fn command(folder: &Path, words: &str) -> Command {
     let mut words = words.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        let is_ours = |name: &str| OF_OURSELVES.iter().any(|start| name.starts_with(start));
+        if name.to_str().is_some_and(is_ours) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Batch<'b, 'c> {
     pub freed: Vec<Key>,
     /// Whether anything is to be committed.
     pub wrote: bool,
-    /// Whether a crash of the machine right after the answer would break it.
+    /// Whether a crash of the machine right after the answer would break it, for the job at hand.
     pub must_sync: bool,
 }
 
@@ -85,7 +85,6 @@ impl<'b, 'c> Batch<'b, 'c> {
                 }
             }
             Change::Remove => {
-                self.must_sync = true;
                 self.rows.remove(key)?;
                 self.freed.push(key.clone());
             }

@@ -39,6 +39,9 @@ pub(super) trait Job: Debug + Send {
     /// Works out the answer and keeps it; an error is SQLite's, and ends the batch.
     fn decide(&mut self, batch: &mut Batch<'_, '_>) -> rusqlite::Result<()>;
 
+    /// Whether a crash of the machine right after the answer would break it.
+    fn must_sync(&self) -> bool;
+
     /// Sends the answer that was worked out.
     fn answer(self: Box<Self>);
 
@@ -52,12 +55,13 @@ pub(super) struct Ask<Q: Question> {
     question: Q,
     reply: oneshot::Sender<Result<Q::Answer>>,
     answer: Option<Result<Q::Answer>>,
+    must_sync: bool,
 }
 
 impl<Q: Question> Ask<Q> {
     pub(super) fn new(question: Q) -> (Box<Self>, oneshot::Receiver<Result<Q::Answer>>) {
         let (reply, answer) = oneshot::channel();
-        (Box::new(Self { question, reply, answer: None }), answer)
+        (Box::new(Self { question, reply, answer: None, must_sync: false }), answer)
     }
 }
 
@@ -71,12 +75,19 @@ impl<Q: Question> Job for Ask<Q> {
     }
 
     fn decide(&mut self, batch: &mut Batch<'_, '_>) -> rusqlite::Result<()> {
+        // A look may have seen what is not synced yet, of this process or of another.
+        batch.must_sync = Q::KIND == Kind::Read;
         self.answer = Some(match self.question.decide(batch) {
             Ok(answer) => Ok(answer),
             Err(Fault::Told(error)) => Err(error.during(Q::OPERATION)),
             Err(Fault::Sqlite(error)) => return Err(error),
         });
+        self.must_sync = batch.must_sync;
         Ok(())
+    }
+
+    fn must_sync(&self) -> bool {
+        self.must_sync
     }
 
     fn answer(self: Box<Self>) {

@@ -118,9 +118,10 @@ fn info(file_system: FileSystem) -> StoreInfo {
             format!("the file is on {name}: a reboot takes it along, and fences start again at 1"),
         )
         .remedy("put the file on a disk"),
-        FileSystem::Local | FileSystem::Shared(_) => {
-            Finding::note("sync", "grants and releases are synced to disk before they are answered")
-        }
+        FileSystem::Local | FileSystem::Shared(_) => Finding::note(
+            "sync",
+            "grants are synced to disk before they are answered, releases right after",
+        ),
     };
     let findings = vec![
         first,

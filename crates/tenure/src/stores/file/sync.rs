@@ -1,7 +1,8 @@
 //! Waiting for the disk, outside of the write lock.
 //!
-//! A commit writes to the log and lets go of the lock; whoever asked is answered once the log is
-//! synced, which one call does for all commits that wait by then, of this and of other processes.
+//! A commit writes to the log and lets go of the lock; whoever was granted something is answered
+//! once the log is synced, which one call does for all commits that wait by then, of this and of
+//! other processes. Releases are synced too, but nobody waits for that.
 //! What is seen before it is synced does no harm: whoever acts on it syncs the same log, and with
 //! it all that stands before.
 
@@ -14,8 +15,6 @@ use super::error::{replaced_after_commit, unsynced};
 use super::job::Job;
 use super::place::{Place, Stamp};
 use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::watch::WatchHub;
 
 /// The log that a connection writes to.
 #[derive(Debug)]
@@ -29,8 +28,6 @@ pub(super) struct Log {
 #[derive(Debug)]
 pub(super) struct Committed {
     pub jobs: Vec<Box<dyn Job>>,
-    /// The keys that nobody holds any more.
-    pub freed: Vec<Key>,
     pub log: Arc<Log>,
 }
 
@@ -55,10 +52,10 @@ struct State {
 }
 
 impl Syncer {
-    pub(super) fn start(place: Arc<Place>, hub: WatchHub) -> Result<Self> {
+    pub(super) fn start(place: Arc<Place>) -> Result<Self> {
         let (messages, waiting) = channel();
         let state = Arc::new(State::default());
-        let work = Work { place, hub, state: Arc::clone(&state) };
+        let work = Work { place, state: Arc::clone(&state) };
         std::thread::Builder::new()
             .name("tenure-sync".into())
             .spawn(move || work.run(&waiting))
@@ -108,7 +105,6 @@ impl Syncer {
 
 struct Work {
     place: Arc<Place>,
-    hub: WatchHub,
     state: Arc<State>,
 }
 
@@ -138,7 +134,7 @@ impl Work {
             committed.into_iter().partition(|one| Arc::ptr_eq(&one.log, &log));
         refuse(earlier, &unsynced(self.place.path()));
         match self.sync(&log) {
-            Ok(()) => same.into_iter().for_each(|one| self.answer(one)),
+            Ok(()) => same.into_iter().flat_map(|one| one.jobs).for_each(Job::answer),
             Err(error) => refuse(same, &error),
         }
     }
@@ -158,17 +154,6 @@ impl Work {
             return Err(replaced_after_commit(self.place.path().display()));
         }
         Ok(())
-    }
-
-    fn answer(&self, committed: Committed) {
-        // Rung before the answers: whoever got one may end its process at once.
-        if !committed.freed.is_empty() {
-            committed.freed.iter().for_each(|key| self.hub.ring(key));
-            if let Err(error) = self.place.touch() {
-                tracing::debug!(%error, "the other processes find the release by polling");
-            }
-        }
-        committed.jobs.into_iter().for_each(Job::answer);
     }
 }
 

@@ -50,6 +50,8 @@ impl Question for Grant {
     const OPERATION: Operation = Operation::Release;
     const KIND: Kind = Kind::Release;
 
+    /// A release that a crash of the machine undoes is a lease that ends with its ttl: the answer
+    /// need not wait for the disk.
     fn decide(&self, batch: &mut Batch<'_, '_>) -> Result<Released, Fault> {
         let standing = batch.standing(&self.key)?;
         let (change, reply) = rule::release(standing.as_ref(), self, batch.now);
@@ -70,6 +72,7 @@ impl Question for Force {
     fn decide(&self, batch: &mut Batch<'_, '_>) -> Result<Option<Status>, Fault> {
         let standing = batch.standing(&self.0)?;
         let (change, reply) = rule::force_release(standing.as_ref(), &self.0, batch.now);
+        batch.must_sync |= change != Change::Keep;
         batch.apply(&self.0, standing.as_ref(), change)?;
         Ok(reply)
     }

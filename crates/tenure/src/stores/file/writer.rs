@@ -1,5 +1,5 @@
 //! The thread that owns the connection: it takes the waiting jobs, decides them in one
-//! transaction, and has them answered once that is committed and synced.
+//! transaction, and has them answered once that is committed, and synced where it must be.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -32,15 +32,8 @@ pub(super) struct Writer {
     link: Option<Link>,
     // Set once the file cannot be trusted any more, for good: a new store has to be opened.
     refusal: Option<Error>,
+    hub: WatchHub,
     syncer: Syncer,
-}
-
-/// A transaction that ended without a failure.
-struct Done {
-    /// The keys that it freed.
-    freed: Vec<Key>,
-    /// Whether a crash of the machine right after the answers would break one of them.
-    must_sync: bool,
 }
 
 /// A transaction that was not committed, or not surely: all its jobs have failed.
@@ -61,9 +54,9 @@ impl Writer {
         jobs: Receiver<Box<dyn Job>>,
     ) -> Result<Self> {
         let link = schema::open(&place, &boot)?;
-        let syncer = Syncer::start(Arc::clone(&place), hub)?;
+        let syncer = Syncer::start(Arc::clone(&place))?;
         let (stamp, link) = (link.stamp, Some(link));
-        Ok(Self { place, boot, jobs, stamp, link, refusal: None, syncer })
+        Ok(Self { place, boot, jobs, stamp, link, refusal: None, hub, syncer })
     }
 
     /// Works until every sender of jobs has gone and the last job is done.
@@ -178,9 +171,7 @@ impl Writer {
         let undone = rows.rollback();
         match looked.and_then(|same_boot| undone.map(|()| same_boot)) {
             Ok(true) => {
-                // Another process may have committed what was seen, and not synced it yet.
-                let (freed, log) = (Vec::new(), Arc::clone(log));
-                self.syncer.answer(Committed { jobs, freed, log });
+                self.syncer.answer(Committed { jobs, log: Arc::clone(log) });
                 Connection::Keep
             }
             Ok(false) => {
@@ -201,29 +192,40 @@ impl Writer {
         log: &Arc<Log>,
         mut jobs: Vec<Box<dyn Job>>,
     ) -> Connection {
-        match self.transact(rows, &mut jobs) {
-            Ok(Done { freed, must_sync: true }) => {
-                let log = Arc::clone(log);
-                self.syncer.answer(Committed { jobs, freed, log });
-                Connection::Keep
-            }
-            Ok(Done { must_sync: false, .. }) => {
-                jobs.into_iter().for_each(Job::answer);
-                Connection::Keep
-            }
+        let freed = match self.transact(rows, &mut jobs) {
+            Ok(freed) => freed,
             Err(Undone(error, connection)) => {
                 refuse(jobs, &error);
-                connection
+                return connection;
             }
+        };
+        let (jobs, done): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.must_sync());
+        if !jobs.is_empty() || !freed.is_empty() {
+            self.syncer.answer(Committed { jobs, log: Arc::clone(log) });
+        }
+        self.ring(&freed);
+        done.into_iter().for_each(Job::answer);
+        Connection::Keep
+    }
+
+    /// Tells whoever waits for these keys; before the answers, because whoever got one may end its
+    /// process at once.
+    fn ring(&self, freed: &[Key]) {
+        if freed.is_empty() {
+            return;
+        }
+        freed.iter().for_each(|key| self.hub.ring(key));
+        if let Err(error) = self.place.touch() {
+            tracing::debug!(%error, "the other processes find the release by polling");
         }
     }
 
-    /// One transaction over all jobs.
+    /// One transaction over all jobs; the keys that it freed.
     fn transact(
         &mut self,
         rows: &mut Rows<'_>,
         jobs: &mut Vec<Box<dyn Job>>,
-    ) -> Result<Done, Undone> {
+    ) -> Result<Vec<Key>, Undone> {
         rows.begin().map_err(|error| self.undo(rows, error))?;
         // The lock may have been a while in coming: one commit is to serve all who wait by now.
         self.gather_more(jobs);
@@ -236,20 +238,18 @@ impl Writer {
         }
         let mut batch = Batch::new(rows, self.place.path(), now(), meta.fence);
         let decided = jobs.iter_mut().try_for_each(|job| job.decide(&mut batch));
-        let Batch { now, fence, freed, wrote, must_sync, .. } = batch;
+        let Batch { now, fence, freed, wrote, .. } = batch;
         decided.map_err(|error| self.undo(rows, error))?;
-        // A look that came with the last of them may have seen what is not synced yet.
-        let must_sync = must_sync || jobs.iter().any(|job| job.kind() == Kind::Read);
         if !wrote {
             rows.rollback().map_err(|error| self.undo(rows, error))?;
-            return Ok(Done { freed, must_sync });
+            return Ok(freed);
         }
         rows.sweep(now.at).map_err(|error| self.undo(rows, error))?;
         if fence != meta.fence {
             rows.set_fence(fence).map_err(|error| self.undo(rows, error))?;
         }
         rows.commit().map_err(|error| self.undo_commit(rows, error))?;
-        Ok(Done { freed, must_sync })
+        Ok(freed)
     }
 
     /// The refusal, when the files in use are no longer those that the path leads to.

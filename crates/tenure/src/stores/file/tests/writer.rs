@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::super::error::Fault;
 use super::super::job::{Ask, Question};
 use super::super::tests::{claim, grant_of, key};
-use super::super::verbs::Look;
+use super::super::verbs::{Force, Look};
 use super::*;
 use crate::Operation;
 use crate::claim::{Attempt, Claim, Grant, Pledge, Renewal, Renewed};
@@ -51,7 +51,7 @@ fn temporary() -> (tempfile::TempDir, Writer) {
 }
 
 #[test]
-fn only_renewals_that_promise_no_more_skip_the_sync() {
+fn only_renewals_that_promise_no_more_are_not_synced() {
     let (_folder, mut writer) = temporary();
     let link = writer.connect().unwrap();
     let mut rows = Rows::new(&link.connection).unwrap();
@@ -76,21 +76,25 @@ fn only_renewals_that_promise_no_more_skip_the_sync() {
     work(&mut writer, &mut rows, vec![Look(key("k"))]);
     assert_eq!(writer.syncer.syncs(), 5, "a look, which may see what is not synced yet");
     work(&mut writer, &mut rows, vec![grant]);
-    assert_eq!(writer.syncer.syncs(), 6, "a release");
+    assert_eq!(writer.syncer.syncs(), 6, "a release, for which nobody waits");
 }
 
 #[test]
-fn a_look_among_renewals_waits_for_the_sync() {
+fn what_only_ends_or_prolongs_a_lease_does_not_wait_for_the_sync() {
     let (_folder, mut writer) = temporary();
     let link = writer.connect().unwrap();
     let mut rows = Rows::new(&link.connection).unwrap();
     let lease = granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)]));
-    let (renewal, _renewed) = Ask::new(renewal(&grant_of(&lease), 10_000).remove(0));
+    let grant = grant_of(&lease);
+    let (renewal, _renewed) = Ask::new(renewal(&grant, 10_000).remove(0));
     let (look, _seen) = Ask::new(Look(key("k")));
-    let mut jobs: Vec<Box<dyn Job>> = vec![renewal];
-    assert!(writer.transact(&mut rows, &mut jobs).is_ok_and(|done| !done.must_sync));
-    jobs.push(look);
-    assert!(writer.transact(&mut rows, &mut jobs).is_ok_and(|done| done.must_sync));
+    let (other, _granted) = Ask::new(claim("l", "a", 10_000));
+    let (release, _released) = Ask::new(grant);
+    let (force, _forced) = Ask::new(Force(key("l")));
+    let mut jobs: Vec<Box<dyn Job>> = vec![renewal, look, other, release, force];
+    assert!(writer.transact(&mut rows, &mut jobs).is_ok());
+    let must_sync: Vec<_> = jobs.iter().map(|job| job.must_sync()).collect();
+    assert_eq!(must_sync, [false, true, true, false, true]);
 }
 
 #[test]
