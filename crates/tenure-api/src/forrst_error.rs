@@ -59,6 +59,20 @@ pub enum ForrstCode {
     CancellationTokenUnknown,
     /// The call with this cancellation token has ended.
     CancellationTooLate,
+    /// No call that runs in the background has this id.
+    AsyncOperationNotFound,
+    /// The call in the background failed.
+    AsyncOperationFailed,
+    /// The call in the background cannot be cancelled.
+    AsyncCannotCancel,
+    /// No call is kept under this id to be made later.
+    ReplayNotFound,
+    /// The call that was kept has become too old.
+    ReplayExpired,
+    /// The call that was kept has been made.
+    ReplayAlreadyComplete,
+    /// The call that was kept has been cancelled.
+    ReplayCancelled,
     /// Another holds the lock, and the caller did not want to wait.
     LockAcquisitionFailed,
     /// Another held the lock until the wait was over.
@@ -93,7 +107,7 @@ pub const FORRST_HTTP_OTHER: u16 = 400;
 
 impl ForrstCode {
     /// Every code.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 40] = [
         Self::ParseError,
         Self::InvalidRequest,
         Self::InvalidProtocolVersion,
@@ -121,6 +135,13 @@ impl ForrstCode {
         Self::Cancelled,
         Self::CancellationTokenUnknown,
         Self::CancellationTooLate,
+        Self::AsyncOperationNotFound,
+        Self::AsyncOperationFailed,
+        Self::AsyncCannotCancel,
+        Self::ReplayNotFound,
+        Self::ReplayExpired,
+        Self::ReplayAlreadyComplete,
+        Self::ReplayCancelled,
         Self::LockAcquisitionFailed,
         Self::LockTimeout,
         Self::LockNotFound,
@@ -161,6 +182,13 @@ impl ForrstCode {
             Self::Cancelled => row("CANCELLED", 499, false),
             Self::CancellationTokenUnknown => row("CANCELLATION_TOKEN_UNKNOWN", 404, false),
             Self::CancellationTooLate => row("CANCELLATION_TOO_LATE", 409, false),
+            Self::AsyncOperationNotFound => row("ASYNC_OPERATION_NOT_FOUND", 404, false),
+            Self::AsyncOperationFailed => row("ASYNC_OPERATION_FAILED", 500, false),
+            Self::AsyncCannotCancel => row("ASYNC_CANNOT_CANCEL", 400, false),
+            Self::ReplayNotFound => row("REPLAY_NOT_FOUND", 404, false),
+            Self::ReplayExpired => row("REPLAY_EXPIRED", 410, false),
+            Self::ReplayAlreadyComplete => row("REPLAY_ALREADY_COMPLETE", 409, false),
+            Self::ReplayCancelled => row("REPLAY_CANCELLED", 410, false),
             Self::LockAcquisitionFailed => row("LOCK_ACQUISITION_FAILED", 423, true),
             Self::LockTimeout => row("LOCK_TIMEOUT", 423, true),
             Self::LockNotFound => row("LOCK_NOT_FOUND", 404, false),

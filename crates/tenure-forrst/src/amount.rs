@@ -61,6 +61,16 @@ impl Amount {
     /// Reads `{"value": 30, "unit": "second"}`, which stands at `pointer`. `what` is its name in
     /// words. It is positive, and a day at the most.
     pub(crate) fn read(json: &Value, what: &str, pointer: &str) -> Result<Self, Fault> {
+        Self::read_up_to(LONGEST, json, what, pointer)
+    }
+
+    /// As [`read`](Self::read), with another bound.
+    pub(crate) fn read_up_to(
+        longest: Duration,
+        json: &Value,
+        what: &str,
+        pointer: &str,
+    ) -> Result<Self, Fault> {
         let Some(object) = json.as_object() else {
             let text = format!("{what} must be an object with value and unit");
             return Err(Fault::argument(pointer, text));
@@ -79,8 +89,8 @@ impl Amount {
             return Err(Fault::argument(pointer, format!("{what} must be positive")));
         };
         let amount = Self { value, unit };
-        if amount.duration() > LONGEST {
-            let (asked, longest) = (amount.duration().as_secs(), LONGEST.as_secs());
+        if amount.duration() > longest {
+            let (asked, longest) = (amount.duration().as_secs(), longest.as_secs());
             let text =
                 format!("{what} of {asked} seconds exceeds maximum allowed {longest} seconds");
             return Err(Fault::argument(pointer, text));

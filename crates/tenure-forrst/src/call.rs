@@ -1,5 +1,6 @@
 //! What a function knows of the call that it serves.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,9 @@ use tenure::clock::{Clock, Moment};
 use tenure::{Fence, GuardView};
 
 /// One call, as its function sees it. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Call(Arc<About>);
 
-#[derive(Debug)]
 pub(crate) struct About {
     pub(crate) id: String,
     pub(crate) function: String,
@@ -83,5 +83,15 @@ impl Call {
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.0.deadline.map(|deadline| deadline.since(self.0.clock.now()))
+    }
+}
+
+impl fmt::Debug for Call {
+    /// Without the headers and the context: whoever calls proves itself there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let About { id, function, version, .. } = &*self.0;
+        let mut call = f.debug_struct("Call");
+        call.field("id", id).field("function", function).field("version", version);
+        call.field("fence", &self.fence()).finish_non_exhaustive()
     }
 }

@@ -21,7 +21,7 @@ pub trait LockDesk: fmt::Debug + Send + Sync + 'static {
     /// # Contract
     /// As [`LockRequest::acquire`](tenure::LockRequest::acquire): after an error, and when the
     /// future is dropped, nothing stays locked. An owner that holds the lock already is refused.
-    async fn acquire(&self, caller: &Extensions, wanted: &Wanted) -> Result<Guard, Refusal>;
+    async fn acquire(&self, caller: &Extensions, wanted: &Wanted) -> Result<Lent, Refusal>;
 
     /// Gives a lock back by its owner.
     async fn release(&self, caller: &Extensions, key: &str, owner: &Owner) -> Result<(), Refusal>;
@@ -41,8 +41,47 @@ pub trait LockDesk: fmt::Debug + Send + Sync + 'static {
     /// Whether locks can be had at all.
     async fn check(&self) -> Result<(), Refusal>;
 
+    /// Whether the caller may have calls handed on to another server at all.
+    ///
+    /// # Errors
+    /// `Forbidden`.
+    fn admit(&self, caller: &Extensions) -> Result<(), Refusal>;
+
     /// Who calls, for what must not be shared between callers.
     fn name(&self, caller: &Extensions) -> String;
+}
+
+/// A lock that was taken for a call.
+pub struct Lent {
+    /// It gives the lock back, unless that stays with the caller.
+    pub guard: Guard,
+    /// What to do when it stays. Otherwise this is dropped with the call.
+    pub stays: Option<Stays>,
+}
+
+/// Told the lease of a lock that stays with the caller of a call.
+pub type Stays = Box<dyn FnOnce(&Lease) + Send + Sync>;
+
+impl Lent {
+    /// Leaves the lock to whoever has its owner, until its ttl has passed.
+    pub(crate) fn leave(self) {
+        let lease = self.guard.detach();
+        if let Some(stays) = self.stays {
+            stays(&lease);
+        }
+    }
+}
+
+impl From<Guard> for Lent {
+    fn from(guard: Guard) -> Self {
+        Self { guard, stays: None }
+    }
+}
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lent").field("guard", &self.guard).finish_non_exhaustive()
+    }
 }
 
 /// A lock that is asked for.
@@ -126,6 +165,9 @@ impl From<Error> for Refusal {
     }
 }
 
+/// Names a caller by what the application has put beside a request.
+pub(crate) type Naming = Arc<dyn Fn(&Extensions) -> String + Send + Sync>;
+
 /// Decides by what the application has put beside a request.
 pub(crate) type Right = Arc<dyn Fn(&Extensions) -> bool + Send + Sync>;
 
@@ -137,11 +179,18 @@ pub(crate) struct OpenDesk {
     pub(crate) may_force: Right,
     /// Who sees owners: everyone, as the specification has it, unless the application says so.
     pub(crate) sees_owners: Right,
+    /// Who calls: no one in particular, unless the application says so.
+    pub(crate) naming: Naming,
 }
 
 impl OpenDesk {
     pub(crate) fn new(locks: Locks) -> Self {
-        Self { locks, may_force: Arc::new(|_| false), sees_owners: Arc::new(|_| true) }
+        Self {
+            locks,
+            may_force: Arc::new(|_| false),
+            sees_owners: Arc::new(|_| true),
+            naming: Arc::new(|_| String::new()),
+        }
     }
 }
 
@@ -153,14 +202,14 @@ impl fmt::Debug for OpenDesk {
 
 #[async_trait]
 impl LockDesk for OpenDesk {
-    async fn acquire(&self, _: &Extensions, wanted: &Wanted) -> Result<Guard, Refusal> {
+    async fn acquire(&self, _: &Extensions, wanted: &Wanted) -> Result<Lent, Refusal> {
         let Wanted { key, ttl, wait, owner, note } = wanted;
         let request = self.locks.lock(key).ttl(*ttl).wait(*wait).holder(note);
         let request = match owner {
             Some(owner) => request.owner(owner.clone()).reentry(Reentry::Refuse),
             None => request,
         };
-        Ok(request.acquire().await?)
+        Ok(request.acquire().await?.into())
     }
 
     async fn release(&self, _: &Extensions, key: &str, owner: &Owner) -> Result<(), Refusal> {
@@ -193,7 +242,11 @@ impl LockDesk for OpenDesk {
         Ok(())
     }
 
-    fn name(&self, _: &Extensions) -> String {
-        String::new()
+    fn admit(&self, _: &Extensions) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn name(&self, caller: &Extensions) -> String {
+        (self.naming)(caller)
     }
 }

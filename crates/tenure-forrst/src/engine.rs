@@ -50,7 +50,7 @@ impl Engine {
             Err(Malformed { id, faults }) => return Response::refused(id, faults),
         };
         #[cfg(feature = "gateway")]
-        if let Some(upstream) = self.upstream_of(&request) {
+        if let Some(upstream) = self.upstream_of(&request, visit) {
             return self.hand_on(upstream, body, &request, visit).await;
         }
         let id = Some(request.id.clone());
@@ -147,7 +147,10 @@ impl Engine {
             .as_ref()
             .map(|wish| wish.options.clone().begin(visit.came, &*self.clock));
         let cancellable = match &wishes.cancellation {
-            Some(wish) => Some(self.cancellations.begin(&wish.options)?),
+            Some(wish) => {
+                let caller = self.locking.desk.name(&visit.caller);
+                Some(self.cancellations.begin(caller, &wish.options)?)
+            }
             None => None,
         };
         Ok(Stop { deadline, cancellable, clock: Arc::clone(&self.clock) })
@@ -163,7 +166,8 @@ impl Engine {
     ) -> Ended<Json> {
         about.deadline = stop.deadline.as_ref().map(|deadline| deadline.ends);
         let Some(Wish { urn, options }) = &wishes.lock else {
-            let work = caught(prepared(Call::new(about)));
+            let function = about.function.clone();
+            let work = caught(&function, prepared(Call::new(about)));
             let outcome = stop.or(work).await.and_then(|done| done);
             return Ended { outcome, told: Vec::new() };
         };
@@ -175,7 +179,7 @@ impl Engine {
             about.lock = Some(view);
             prepared(Call::new(about))
         };
-        self.locking.run(&plan, stop, work).await
+        self.locking.run(&plan, stop, work, |_| true).await
     }
 
     /// What extensions tell about every answer.

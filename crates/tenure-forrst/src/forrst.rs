@@ -144,13 +144,27 @@ impl Forrst {
     }
 
     /// Who is told the owner of a lock by `status`: everyone, as the specification has it, unless
-    /// this says who. The owner itself always is.
+    /// this says who. The owner itself always is. Whoever is told an owner can release its lock, so
+    /// a service whose callers do not trust each other sets this.
     pub fn owners_shown_to(
         mut self,
         may: impl Fn(&Extensions) -> bool + Send + Sync + 'static,
     ) -> Self {
         if let Desk::Open(desk) = &mut self.desk {
             desk.sees_owners = Arc::new(may);
+        }
+        self
+    }
+
+    /// Who calls, by what the application has put beside a request: answers that are kept and
+    /// calls that can be cancelled are those of one caller. If not set, all callers are one. Not
+    /// for a desk of the application's own, which knows by itself.
+    pub fn callers_named(
+        mut self,
+        name: impl Fn(&Extensions) -> String + Send + Sync + 'static,
+    ) -> Self {
+        if let Desk::Open(desk) = &mut self.desk {
+            desk.naming = Arc::new(name);
         }
         self
     }
@@ -206,7 +220,7 @@ impl Forrst {
             system::release(&locking),
             system::force_release(&locking),
             system::status(&locking),
-            system::cancel(&cancellations),
+            system::cancel(&locking.desk, &cancellations),
         ];
         let diagnostics = [system::ping(&clock), system::health(&locking.desk, &clock)];
         for function in functions.into_iter().chain(diagnostics.into_iter().flatten()) {

@@ -176,9 +176,15 @@ fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, Fault> 
 /// What serde says without what it saw: "invalid type: string …, expected u64".
 fn without_values(text: &str) -> String {
     match text.rsplit_once("expected ") {
-        Some((_, expected)) if text.starts_with("invalid") => format!("expected {expected}"),
+        Some((_, expected)) if repeats_a_value(text) => {
+            format!("expected {expected}")
+        }
         _ => text.to_owned(),
     }
+}
+
+fn repeats_a_value(text: &str) -> bool {
+    text.starts_with("invalid") || text.starts_with("unknown variant")
 }
 
 fn written(result: &impl Serialize) -> Result<Json, Fault> {

@@ -1,9 +1,10 @@
 //! Locks around the functions of another server, in whatever language that is written.
 //!
 //! A call that asks for a lock is handed on under it, once, with the fence in a header and in the
-//! context. Any other call is handed on as it came.
+//! context. Any other call is handed on as it came, and cannot bring a fence of its own.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -17,11 +18,12 @@ use tenure_api::ForrstCode;
 
 use crate::amount::Amount;
 use crate::engine::{Engine, Visit};
-use crate::extension::{Kind, Setting, Unknown, Wish, Wishes};
+use crate::extension::{Kind, Setting, Unknown, Wish, Wishes, atomic_lock, check_spelling};
 use crate::fault::Fault;
 use crate::locked::{Ended, Plan};
+use crate::passed::{Members, Passed};
 use crate::request::Request;
-use crate::response::{Answer, Json, Members, Passed, Response, json};
+use crate::response::{Answer, Json, Response, json};
 use crate::stop::Stop;
 use crate::system::CANCEL;
 
@@ -33,6 +35,20 @@ const CONTEXT: &str = "atomic_lock";
 
 /// How long another server may take when nothing is said.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long it may take to reach it: until then nothing was asked of it, and no lock has to stay.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The headers that are handed on: what belongs together, and nothing that proves who calls or
+/// that could be taken for the fence.
+const HANDED_ON: [&str; 6] = [
+    "traceparent",
+    "tracestate",
+    "x-forrst-request-id",
+    "x-forrst-trace-id",
+    "x-forrst-span-id",
+    "x-forrst-parent-span-id",
+];
 
 /// The most bytes of another server's answer.
 const ANSWER_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -72,6 +88,13 @@ impl Gateway {
         Ok(Self { url, timeout: TIMEOUT })
     }
 
+    /// Whether it is on this machine, where no proxy is needed.
+    fn is_local(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback = host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        host == "localhost" || is_loopback
+    }
+
     /// How long it may take to answer: 30 seconds if not set.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -106,12 +129,33 @@ struct Shorter<'a> {
     options: Amount,
 }
 
+#[derive(Serialize)]
+struct Exceeded {
+    deadline: Amount,
+    elapsed: Amount,
+}
+
+/// An exchange without an answer.
+struct Broken {
+    fault: Fault,
+    /// Whether the other server may still be at work.
+    goes_on: bool,
+}
+
 impl Upstream {
     pub(crate) fn new(gateway: Gateway) -> Result<Self, GatewayError> {
         // The one that the process has already is as good.
         let _ = rustls::crypto::ring::default_provider().install_default(); // tidy-allow: its name
-        let client = reqwest::Client::builder()
+        let mut client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
+            // A call is made once: what was sent may have been served.
+            .retry(reqwest::retry::never())
+            .http1_only()
+            .connect_timeout(CONNECT_TIMEOUT.min(gateway.timeout / 2));
+        if gateway.is_local() {
+            client = client.no_proxy();
+        }
+        let client = client
             .build()
             .map_err(|error| GatewayError(format!("no client for the upstream: {error}")))?;
         Ok(Self { gateway, client })
@@ -121,23 +165,31 @@ impl Upstream {
     /// is done with it, or gone.
     async fn send(
         &self,
+        request: &Request,
         document: Bytes,
         headers: HeaderMap,
         goes_on: &AtomicBool,
     ) -> Result<Passed, Fault> {
         goes_on.store(true, Ordering::Relaxed);
         let limit = self.gateway.timeout;
-        let answer = within(&SystemClock, limit, self.exchange(document, headers)).await;
+        let answer = within(&SystemClock, limit, self.exchange(request, document, headers)).await;
         let Ok(answer) = answer else {
             let text = format!("The upstream did not answer within {limit:?}");
-            let deadline = Amount::milliseconds(limit);
-            return Err(Fault::new(ForrstCode::DeadlineExceeded, text).with(deadline));
+            let (deadline, elapsed) = (Amount::milliseconds(limit), Amount::milliseconds(limit));
+            let fault = Fault::new(ForrstCode::DeadlineExceeded, text);
+            return Err(fault.with(Exceeded { deadline, elapsed }));
         };
-        goes_on.store(false, Ordering::Relaxed);
-        answer
+        let still = answer.as_ref().is_err_and(|broken| broken.goes_on);
+        goes_on.store(still, Ordering::Relaxed);
+        answer.map_err(|broken| broken.fault)
     }
 
-    async fn exchange(&self, document: Bytes, headers: HeaderMap) -> Result<Passed, Fault> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        document: Bytes,
+        headers: HeaderMap,
+    ) -> Result<Passed, Broken> {
         let url = self.gateway.url.clone();
         let sent = self.client.post(url).headers(headers).body(document).send().await;
         let mut answer = sent.map_err(|error| failed("cannot be reached or broke off", error))?;
@@ -149,30 +201,39 @@ impl Upstream {
             document.extend_from_slice(&chunk);
             if document.len() > ANSWER_BYTES_MAX {
                 let text = format!("The upstream's answer has more than {ANSWER_BYTES_MAX} bytes");
-                return Err(Fault::new(ForrstCode::DependencyError, text));
+                return Err(broken(text, false));
             }
         }
-        let members: Members = serde_json::from_slice(&document).map_err(|_| {
-            let text = format!("The upstream's answer (HTTP {status}) is no Forrst document");
-            Fault::new(ForrstCode::DependencyError, text)
-        })?;
-        Ok(Passed { status, members })
+        let members = serde_json::from_slice(&document).ok();
+        match members.map(|members| Passed { status, members }) {
+            Some(passed) if passed.is_answer_to(request) => Ok(passed),
+            _ => {
+                let text = format!("The upstream's answer (HTTP {status}) is no Forrst document");
+                // What stands in front of the other server says so when that takes too long.
+                Err(broken(text, matches!(status, 502 | 504)))
+            }
+        }
     }
 }
 
-fn failed(what: &str, error: reqwest::Error) -> Fault {
+fn broken(text: String, goes_on: bool) -> Broken {
+    Broken { fault: Fault::new(ForrstCode::DependencyError, text), goes_on }
+}
+
+fn failed(what: &str, error: reqwest::Error) -> Broken {
     tracing::warn!(error = %error.without_url(), "the upstream {what}");
-    Fault::new(ForrstCode::DependencyError, format!("The upstream {what}"))
+    broken(format!("The upstream {what}"), false)
 }
 
 impl Engine {
     /// The other server, if this request is for it.
-    pub(crate) fn upstream_of(&self, request: &Request) -> Option<&Upstream> {
+    pub(crate) fn upstream_of(&self, request: &Request, visit: &Visit) -> Option<&Upstream> {
         let upstream = self.upstream.as_ref()?;
         let is_here = match request.function.as_str() {
             CANCEL => {
                 let token = request.arguments.get("token").and_then(Value::as_str);
-                token.is_none_or(|token| self.cancellations.knows(token))
+                let caller = self.locking.desk.name(&visit.caller);
+                token.is_none_or(|token| self.cancellations.knows(caller, token))
             }
             name => self.registry.has(name),
         };
@@ -188,11 +249,14 @@ impl Engine {
         visit: &Visit,
     ) -> Response {
         let id = Some(request.id.clone());
+        if let Err(fault) = self.may_be_handed_on(request, visit) {
+            return Response::new(id, Err(fault));
+        }
         let wants_lock = |kind| kind == Some(Kind::AtomicLock);
         if !request.extensions.iter().any(|asked| wants_lock(Kind::of(&asked.urn))) {
             let (body, headers) = (Bytes::copy_from_slice(body), handed_on(&visit.headers));
             let goes_on = AtomicBool::new(false);
-            let passed = Box::pin(upstream.send(body, headers, &goes_on)).await;
+            let passed = Box::pin(upstream.send(request, body, headers, &goes_on)).await;
             return Response::new(id, passed.map(Answer::Passed));
         }
         let setting =
@@ -211,6 +275,17 @@ impl Engine {
         response
     }
 
+    /// What the other server cannot find out by itself.
+    fn may_be_handed_on(&self, request: &Request, visit: &Visit) -> Result<(), Fault> {
+        self.locking.desk.admit(&visit.caller).map_err(atomic_lock::failed)?;
+        check_spelling(&request.extensions)?;
+        if request.context.contains_key(CONTEXT) {
+            let text = format!("{CONTEXT} is told by the server that took the lock");
+            return Err(Fault::request(format!("/context/{CONTEXT}"), text));
+        }
+        Ok(())
+    }
+
     async fn locked(
         &self,
         upstream: &Upstream,
@@ -226,15 +301,17 @@ impl Engine {
         let goes_on = &AtomicBool::new(false);
         let (function, caller) = (&request.function, &visit.caller);
         let plan = Plan { urn, options, function, caller, goes_on };
-        let remaining = stop.deadline.as_ref().map(|d| d.remaining(self.clock.now()));
+        let ends = stop.deadline.as_ref().map(|deadline| deadline.ends);
         let work = |key: &str, view: GuardView| {
             let fence = view.fence().get();
+            let remaining = ends.map(|ends| ends.since(self.clock.now()));
             let document = under_lock(body, request, &AboutLock { key, fence }, remaining);
             let mut headers = handed_on(&visit.headers);
             headers.insert(FENCE, HeaderValue::from(fence));
-            async move { Box::pin(upstream.send(document?, headers, goes_on)).await }
+            async move { Box::pin(upstream.send(request, document?, headers, goes_on)).await }
         };
-        let mut ended = self.locking.run(&plan, stop, work).await;
+        let was_done = |passed: &Result<Passed, Fault>| passed.as_ref().is_ok_and(Passed::was_done);
+        let mut ended = self.locking.run(&plan, stop, work, was_done).await;
         ended.told.extend(self.deadline_told(wishes, stop));
         ended
     }
@@ -260,7 +337,7 @@ fn under_lock(
         let mut left = Vec::new();
         for (extension, known) in asked.into_iter().zip(&request.extensions) {
             match (Kind::of(&known.urn), remaining) {
-                (Some(Kind::AtomicLock | Kind::Cancellation | Kind::Retry), _) => {}
+                (Some(Kind::AtomicLock | Kind::Cancellation), _) => {}
                 (Some(Kind::Deadline), Some(remaining)) => {
                     let options = Amount::milliseconds(remaining);
                     left.push(json(&Shorter { urn: &known.urn, options })?);
@@ -277,13 +354,11 @@ fn under_lock(
     written().map(Bytes::from).map_err(|_| Fault::internal())
 }
 
-/// The headers to hand on: what belongs together, and nothing that proves who calls.
+/// The headers to hand on.
 fn handed_on(headers: &HeaderMap) -> HeaderMap {
     let mut out = HeaderMap::new();
-    for (name, value) in headers {
-        let name_text = name.as_str();
-        let is_ours = name_text.starts_with("x-forrst-") && name_text != FENCE;
-        if is_ours || matches!(name_text, "traceparent" | "tracestate") {
+    for name in HANDED_ON {
+        if let Some(value) = headers.get(name) {
             out.insert(name, value.clone());
         }
     }

@@ -65,6 +65,8 @@ mod function;
 #[cfg(feature = "gateway")]
 mod gateway;
 mod locked;
+#[cfg(feature = "gateway")]
+mod passed;
 mod protocol;
 mod registry;
 mod released;
@@ -75,7 +77,7 @@ mod stop;
 mod system;
 
 pub use call::Call;
-pub use desk::{LockDesk, Refusal, Seen, Wanted};
+pub use desk::{Lent, LockDesk, Refusal, Seen, Stays, Wanted};
 pub use extension::Unknown;
 pub use fault::Fault;
 pub use forrst::{Forrst, PREFIX};

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tenure::clock::Clock;
 use tenure::error::Chain;
-use tenure::{Fence, Guard, GuardView, Owner};
+use tenure::{ErrorKind, Fence, Guard, GuardView};
 
-use crate::desk::{LockDesk, Wanted};
+use crate::desk::{Lent, LockDesk, Wanted};
 use crate::extension::atomic_lock::{Acquired, LockOptions, NotAcquired};
 use crate::fault::Fault;
 use crate::released::ReleasedLocks;
@@ -44,51 +45,56 @@ pub(crate) struct Ended<T> {
     pub(crate) told: Vec<Told>,
 }
 
-/// The guard of a call, which decides what becomes of the lock when the call is dropped.
+/// The lock of a call, which decides what becomes of itself when the call is dropped.
 struct Kept<'a> {
-    guard: Option<Guard>,
+    lent: Option<Lent>,
     goes_on: &'a AtomicBool,
 }
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
-        if let Some(guard) = self.guard.take().filter(|_| self.goes_on.load(Ordering::Relaxed)) {
-            drop(guard.detach());
+        if let Some(lent) = self.lent.take().filter(|_| self.goes_on.load(Ordering::Relaxed)) {
+            lent.leave();
         }
     }
 }
 
+/// Another had the lock before the call was done.
+struct Lost;
+
 impl Locking {
-    /// Takes the lock, runs the work, and gives the lock back if that was wanted.
+    /// Takes the lock, runs the work, and gives the lock back if that was wanted. `was_done` says
+    /// whether the function ran: a lock that should stay does so only then.
     pub(crate) async fn run<T, W>(
         &self,
         plan: &Plan<'_>,
         stop: &mut Stop,
         work: impl FnOnce(&str, GuardView) -> W,
+        was_done: impl FnOnce(&Result<T, Fault>) -> bool,
     ) -> Ended<T>
     where
         W: Future<Output = Result<T, Fault>>,
     {
         let full_key = plan.options.full_key(&self.prefix, plan.function);
-        let guard = match self.take(plan, &full_key, stop).await {
-            Ok(guard) => guard,
+        let lent = match self.take(plan, &full_key, stop).await {
+            Ok(lent) => lent,
             Err(ended) => return ended,
         };
-        let (fence, owner, view) = (guard.fence(), guard.owner().clone(), guard.view());
-        let mut kept = Kept { guard: Some(guard), goes_on: plan.goes_on };
-        let Some(guard) = &kept.guard else { return Ended::failed(Fault::internal()) };
-        let work = stop.or(caught(work(&full_key, view)));
+        let (fence, view) = (lent.guard.fence(), lent.guard.view());
+        let mut kept = Kept { lent: Some(lent), goes_on: plan.goes_on };
+        let Some(Lent { guard, .. }) = &kept.lent else { return Ended::failed(Fault::internal()) };
+        let work = stop.or(caught(plan.function, work(&full_key, view)));
         let outcome = guard.while_held(work).await;
-        let is_held = guard.is_held();
-        let told = self.told(plan, guard, &owner);
-        let guard = kept.guard.take();
-        match outcome {
-            Ok(outcome) if is_held => {
-                self.end(plan, &full_key, guard).await;
-                Ended { outcome: outcome.and_then(|done| done), told: vec![told] }
-            }
-            // What outlasts the lease was not alone, even if it came to its end.
-            Ok(_) | Err(_) => lost(plan, &full_key, fence),
+        let (is_held, told) = (guard.is_held(), self.told(plan, guard));
+        // What outlasts the lease was not alone, even if it came to its end.
+        let Some(outcome) = outcome.ok().filter(|_| is_held) else {
+            return lost(plan, &full_key, fence);
+        };
+        let outcome = outcome.and_then(|done| done);
+        let stays = !plan.options.auto_release && was_done(&outcome);
+        match self.end(plan, &full_key, kept.lent.take(), stays).await {
+            Ok(()) => Ended { outcome, told: vec![told] },
+            Err(Lost) => lost(plan, &full_key, fence),
         }
     }
 
@@ -97,7 +103,7 @@ impl Locking {
         plan: &Plan<'_>,
         full_key: &str,
         stop: &mut Stop,
-    ) -> Result<Guard, Ended<T>> {
+    ) -> Result<Lent, Ended<T>> {
         let options = plan.options;
         let wanted = Wanted {
             key: full_key.to_owned(),
@@ -108,7 +114,12 @@ impl Locking {
         };
         let asked = stop.or(self.desk.acquire(plan.caller, &wanted)).await;
         match asked.map_err(Ended::failed)? {
-            Ok(guard) => Ok(guard),
+            Ok(lent) => {
+                if let Some(owner) = &options.owner {
+                    self.released.forget(full_key, owner);
+                }
+                Ok(lent)
+            }
             Err(refusal) => {
                 let fault = options.refused(refusal, full_key);
                 let waited = options.block.is_some();
@@ -120,25 +131,35 @@ impl Locking {
         }
     }
 
-    fn told(&self, plan: &Plan<'_>, guard: &Guard, owner: &Owner) -> Told {
-        let expires_at = self.clock.wall() + guard.remaining();
-        Told::new(plan.urn, &Acquired::new(plan.options, owner, guard.fence(), expires_at))
+    fn told(&self, plan: &Plan<'_>, guard: &Guard) -> Told {
+        // To the nearest second: what is left is told a little short.
+        let expires_at = self.clock.wall() + guard.remaining() + Duration::from_millis(500);
+        let (owner, fence) = (guard.owner(), guard.fence());
+        Told::new(plan.urn, &Acquired::new(plan.options, owner, fence, expires_at))
     }
 
     /// Gives the lock back, or leaves it to whoever has its owner.
-    async fn end(&self, plan: &Plan<'_>, full_key: &str, guard: Option<Guard>) {
-        let Some(guard) = guard else { return };
-        if !plan.options.auto_release || plan.goes_on.load(Ordering::Relaxed) {
-            drop(guard.detach());
-            return;
+    async fn end(
+        &self,
+        plan: &Plan<'_>,
+        full_key: &str,
+        lent: Option<Lent>,
+        stays: bool,
+    ) -> Result<(), Lost> {
+        let Some(lent) = lent else { return Ok(()) };
+        if stays || plan.goes_on.load(Ordering::Relaxed) {
+            lent.leave();
+            return Ok(());
         }
-        let owner = guard.owner().clone();
-        match guard.release().await {
+        let owner = lent.guard.owner().clone();
+        match lent.guard.release().await {
             Ok(()) => self.released.remember(full_key, &owner),
+            Err(error) if error.kind() == ErrorKind::Lost => return Err(Lost),
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "the lock was not given back cleanly");
             }
         }
+        Ok(())
     }
 }
 
@@ -153,9 +174,12 @@ fn lost<T>(plan: &Plan<'_>, full_key: &str, fence: Fence) -> Ended<T> {
 }
 
 /// The work, with a panic in it turned into an error.
-pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+pub(crate) async fn caught<T>(
+    function: &str,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("a function has panicked");
+        tracing::error!(function, "a function has panicked");
         Err(Fault::internal())
     })
 }

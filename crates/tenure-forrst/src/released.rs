@@ -35,6 +35,13 @@ impl ReleasedLocks {
         known.push_back((digest(key, owner), now));
     }
 
+    /// This owner has taken this lock again.
+    pub(crate) fn forget(&self, key: &str, owner: &Owner) {
+        let digest = digest(key, owner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(other, _)| *other != digest);
+    }
+
     /// Whether this owner has given back this lock.
     pub(crate) fn has(&self, key: &str, owner: &Owner) -> bool {
         let (now, digest) = (self.clock.now(), digest(key, owner));

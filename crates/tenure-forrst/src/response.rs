@@ -6,6 +6,8 @@ use tenure_api::FORRST_HTTP_OTHER;
 
 use crate::amount::Amount;
 use crate::fault::Fault;
+#[cfg(feature = "gateway")]
+use crate::passed::Passed;
 use crate::protocol::{PROTOCOL, Protocol};
 
 /// What a function gave, as JSON.
@@ -30,18 +32,6 @@ pub(crate) enum Answer {
     #[cfg(feature = "gateway")]
     Passed(Passed),
 }
-
-/// The answer of another server, as it came.
-#[cfg(feature = "gateway")]
-#[derive(Debug)]
-pub(crate) struct Passed {
-    pub(crate) status: u16,
-    pub(crate) members: Members,
-}
-
-/// The members of a document, none of them touched.
-#[cfg(feature = "gateway")]
-pub(crate) type Members = std::collections::BTreeMap<String, Json>;
 
 /// What an extension tells, under the URN that it was asked for with.
 #[derive(Clone, Debug, Serialize)]
@@ -117,24 +107,5 @@ impl Response {
         };
         let (id, extensions) = (self.id.as_deref(), self.extensions.as_slice());
         serde_json::to_vec(&Document { protocol: PROTOCOL, id, result, errors, extensions, meta })
-    }
-}
-
-#[cfg(feature = "gateway")]
-impl Passed {
-    /// The other server's document, with what is told here added to its extensions.
-    fn write(&self, told: &[Told]) -> serde_json::Result<Vec<u8>> {
-        const EXTENSIONS: &str = "extensions";
-        if told.is_empty() {
-            return serde_json::to_vec(&self.members);
-        }
-        let theirs = self.members.get(EXTENSIONS).map(|theirs| serde_json::from_str(theirs.get()));
-        let mut all: Vec<Json> = theirs.transpose()?.unwrap_or_default();
-        for told in told {
-            all.push(json(told)?);
-        }
-        let mut members = self.members.clone();
-        members.insert(EXTENSIONS.to_owned(), json(&all)?);
-        serde_json::to_vec(&members)
     }
 }

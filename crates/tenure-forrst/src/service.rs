@@ -47,7 +47,7 @@ impl ForrstService {
 
 impl fmt::Debug for ForrstService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ForrstService").field(&self.0.engine).finish()
+        f.debug_struct("ForrstService").field("node", &self.0.node).finish_non_exhaustive()
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::Router;
 use http::Extensions;
-use tenure::{Guard, Owner};
+use tenure::Owner;
 use tenure_api::Code;
-use tenure_forrst::{Forrst, LockDesk, Refusal, Seen, Unknown, Wanted};
+use tenure_forrst::{Forrst, Lent, LockDesk, Refusal, Seen, Unknown, Wanted};
 
 use crate::access::{Caller, Verb};
 use crate::api::{Api, Order, Place};
@@ -82,7 +82,7 @@ fn refusal(failure: Failure) -> Refusal {
 
 #[async_trait]
 impl LockDesk for Desk {
-    async fn acquire(&self, caller: &Extensions, wanted: &Wanted) -> Result<Guard, Refusal> {
+    async fn acquire(&self, caller: &Extensions, wanted: &Wanted) -> Result<Lent, Refusal> {
         let order = Order {
             place: self.place(&wanted.key),
             ttl: Some(wanted.ttl),
@@ -92,7 +92,9 @@ impl LockDesk for Desk {
             refuse_reentry: true,
             ..Order::default()
         };
-        self.api.guard(caller_of(caller)?, &order).await.map_err(refusal)
+        let outcome = Arc::clone(&self.api).guard(caller_of(caller)?, &order).await;
+        let (guard, stays) = outcome.map_err(refusal)?;
+        Ok(Lent { guard, stays: Some(Box::new(stays)) })
     }
 
     async fn release(&self, caller: &Extensions, key: &str, owner: &Owner) -> Result<(), Refusal> {
@@ -122,6 +124,11 @@ impl LockDesk for Desk {
 
     async fn check(&self) -> Result<(), Refusal> {
         self.api.ready().await.map_err(refusal)
+    }
+
+    fn admit(&self, caller: &Extensions) -> Result<(), Refusal> {
+        let caller = caller_of(caller)?;
+        caller.must(Verb::Acquire, &self.place.namespace).map_err(refusal)
     }
 
     fn name(&self, caller: &Extensions) -> String {

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,12 +19,17 @@ struct Stage {
 }
 
 impl Stage {
-    /// A token for each verb, of the same name, and one for all of them.
     async fn new() -> Self {
+        Self::with("", "").await
+    }
+
+    /// A token for each verb, of the same name, and one for all of them. `forrst` is more for the
+    /// section of that name, `more` are other sections.
+    async fn with(forrst: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
             "listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\n[forrst]\nnamespace = 'calls'\n\
-             [audit]\nfile = '{}'\n",
+             {forrst}\n{more}\n[audit]\nfile = '{}'\n",
             folder.path().join("audit.jsonl").display()
         );
         for (name, verbs) in [
@@ -62,13 +68,16 @@ impl Stage {
     }
 
     async fn call(&self, token: Option<&str>, function: &str, arguments: Value) -> (String, Value) {
+        let function = format!("urn:cline:forrst:ext:atomic-lock:fn:{function}");
+        self.send(token, &json!({"function": function, "arguments": arguments}), json!([])).await
+    }
+
+    async fn send(&self, token: Option<&str>, call: &Value, extensions: Value) -> (String, Value) {
         let document = json!({
             "protocol": {"name": "forrst", "version": "0.1.0"},
             "id": "req_1",
-            "call": {
-                "function": format!("urn:cline:forrst:ext:atomic-lock:fn:{function}"),
-                "arguments": arguments,
-            },
+            "call": call,
+            "extensions": extensions,
         });
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}"]).args([
@@ -128,4 +137,82 @@ async fn every_function_needs_its_right_and_only_an_administrator_sees_the_owner
     let forced = audit.lines().filter(|line| line.contains(r#""call":"force_unlock""#)).count();
     assert!(forced >= 3, "the refused ones too: {audit}");
     assert!(audit.contains("Forrst force-release") && !audit.contains("s3cret-owner"), "{audit}");
+}
+
+/// A server in Python that serves the calls, and ends with this.
+struct Upstream(Child, u16);
+
+impl Upstream {
+    fn start() -> Self {
+        let script =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../tenure-forrst/tests/gateway/upstream.py");
+        let mut child = Command::new("python3").arg(script).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self(child, line.trim().parse().unwrap())
+    }
+
+    fn line(&self) -> String {
+        format!("upstream = 'http://127.0.0.1:{}/'", self.1)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn lock(more: Value) -> Value {
+    let mut options = json!({"key": "k", "ttl": {"value": 30, "unit": "second"}});
+    for (name, value) in more.as_object().cloned().unwrap_or_default() {
+        options[name] = value;
+    }
+    json!([{"urn": "urn:forrst:ext:atomicLock", "options": options}])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_handed_on_only_for_those_who_may_lock_there() {
+    let upstream = Upstream::start();
+    let stage = Stage::with(&upstream.line(), "").await;
+    let call = json!({"function": "test.echo", "arguments": {}});
+    for extensions in [json!([]), lock(json!({}))] {
+        for (token, status, told) in [
+            ("acquire", "200", "none"),
+            ("read", "403", "FORBIDDEN"),
+            ("force", "403", "FORBIDDEN"),
+            ("admin", "403", "FORBIDDEN"),
+            ("elsewhere", "403", "FORBIDDEN"),
+        ] {
+            let (got, answer) = stage.send(Some(token), &call, extensions.clone()).await;
+            assert_eq!((got.as_str(), code(&answer)), (status, told), "{token}: {answer}");
+        }
+        assert_eq!(stage.send(None, &call, extensions).await.0, "401");
+    }
+    let count = json!({"function": "test.count", "arguments": {}});
+    let (_, answer) = stage.send(Some("acquire"), &count, json!([])).await;
+    assert_eq!(answer["result"]["calls"]["test.echo"], 2, "those who may not reach nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_that_stay_count_for_their_client() {
+    let upstream = Upstream::start();
+    let stage = Stage::with(&upstream.line(), "[limits]\nlocks_per_client = 2").await;
+    let call = json!({"function": "test.echo", "arguments": {}});
+    // What is given back does not count.
+    for _ in 0..5 {
+        assert_eq!(stage.send(Some("acquire"), &call, lock(json!({}))).await.0, "200");
+    }
+    let mut owners = Vec::new();
+    for at in 0..3 {
+        let extensions = lock(json!({"key": format!("k{at}"), "auto_release": false}));
+        let (status, answer) = stage.send(Some("acquire"), &call, extensions).await;
+        let expected = if at < 2 { ("200", "none") } else { ("429", "RATE_LIMITED") };
+        assert_eq!((status.as_str(), code(&answer)), expected, "{answer}");
+        owners.push(answer["extensions"][0]["data"]["owner"].clone());
+    }
+    let released = json!({"key": "lock:test.echo:k0", "owner": owners[0]});
+    assert_eq!(stage.call(Some("acquire"), "release", released).await.0, "200");
+    assert_eq!(stage.send(Some("acquire"), &call, lock(json!({}))).await.0, "200");
 }

@@ -98,9 +98,16 @@ impl LockOptions {
                 let text = format!("Lock acquisition timed out after {value} {}s", unit.name());
                 Fault::new(ForrstCode::LockTimeout, text).with(details(Some(block)))
             }
-            (Refusal::Invalid(text), _) => Fault::argument(self.pointer.clone(), text),
+            (Refusal::Invalid(text), _) => Fault::argument(self.pointer_to(&text), text),
             (refusal, _) => failed(refusal),
         }
+    }
+
+    /// Where the option stands that a refusal is about.
+    fn pointer_to(&self, text: &str) -> String {
+        let named =
+            ["key", "ttl", "owner"].iter().find(|name| text.contains(&format!("{name} must")));
+        named.map_or_else(|| self.pointer.clone(), |name| format!("{}/{name}", self.pointer))
     }
 
     /// The error for a lock that was lost under its function.

@@ -36,15 +36,18 @@ pub(crate) struct Cancellations {
 
 #[derive(Debug, Default)]
 struct Calls {
-    under_way: HashMap<String, watch::Sender<bool>>,
-    ended: VecDeque<(String, Moment)>,
+    under_way: HashMap<Name, watch::Sender<bool>>,
+    ended: VecDeque<(Name, Moment)>,
 }
+
+/// A caller and its token: one caller's means nothing to another.
+type Name = (String, String);
 
 /// A call that can be cancelled, for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Cancellable {
     all: Arc<Cancellations>,
-    token: String,
+    name: Name,
     cancelled: watch::Receiver<bool>,
 }
 
@@ -83,36 +86,38 @@ impl Cancellations {
     /// A call begins.
     pub(crate) fn begin(
         self: &Arc<Self>,
+        caller: String,
         asked: &CancellationOptions,
     ) -> Result<Cancellable, Fault> {
         let CancellationOptions { token, pointer } = asked;
         let (cancel, cancelled) = watch::channel(false);
+        let name = (caller, token.clone());
         let mut calls = self.calls();
-        if calls.under_way.contains_key(token) {
+        if calls.under_way.contains_key(&name) {
             let text = "a call with this token is under way";
             return Err(Fault::new(ForrstCode::Conflict, text).at(pointer));
         }
-        calls.under_way.insert(token.clone(), cancel);
-        Ok(Cancellable { all: Arc::clone(self), token: token.clone(), cancelled })
+        calls.under_way.insert(name.clone(), cancel);
+        Ok(Cancellable { all: Arc::clone(self), name, cancelled })
     }
 
     /// Whether a call with this token is or was under way here.
     #[cfg(feature = "gateway")]
-    pub(crate) fn knows(&self, token: &str) -> bool {
-        let calls = self.calls();
-        calls.under_way.contains_key(token) || calls.ended.iter().any(|(ended, _)| ended == token)
+    pub(crate) fn knows(&self, caller: String, token: &str) -> bool {
+        let (calls, name) = (self.calls(), (caller, token.to_owned()));
+        calls.under_way.contains_key(&name) || calls.ended.iter().any(|(ended, _)| *ended == name)
     }
 
     /// Ends the call with this token.
-    pub(crate) fn cancel(&self, token: &str) -> Result<(), Fault> {
-        let now = self.clock.now();
+    pub(crate) fn cancel(&self, caller: String, token: &str) -> Result<(), Fault> {
+        let (now, name) = (self.clock.now(), (caller, token.to_owned()));
         let mut calls = self.calls();
         calls.forget_before(now);
-        if let Some(cancel) = calls.under_way.get(token) {
+        if let Some(cancel) = calls.under_way.get(&name) {
             cancel.send_replace(true);
             return Ok(());
         }
-        let (code, text) = if calls.ended.iter().any(|(ended, _)| ended == token) {
+        let (code, text) = if calls.ended.iter().any(|(ended, _)| *ended == name) {
             (ForrstCode::CancellationTooLate, "The call has already ended")
         } else {
             (ForrstCode::CancellationTokenUnknown, "No call has this cancellation token")
@@ -144,7 +149,7 @@ impl Cancellable {
 
     /// The error of a call that was cancelled.
     pub(crate) fn fault(&self) -> Fault {
-        let token = &self.token;
+        let (_, token) = &self.name;
         Fault::new(ForrstCode::Cancelled, "Request was cancelled").with(Token { token })
     }
 }
@@ -153,8 +158,8 @@ impl Drop for Cancellable {
     fn drop(&mut self) {
         let now = self.all.clock.now();
         let mut calls = self.all.calls();
-        calls.under_way.remove(&self.token);
-        calls.ended.push_back((std::mem::take(&mut self.token), now));
+        calls.under_way.remove(&self.name);
+        calls.ended.push_back((std::mem::take(&mut self.name), now));
         calls.forget_before(now);
     }
 }

@@ -64,7 +64,8 @@ impl DeadlineOptions {
         };
         if let Some(timeout) = options.get("timeout") {
             let pointer = format!("{pointer}/timeout");
-            return Ok(Self::After(Amount::read(timeout, "timeout", &pointer)?));
+            let timeout = Amount::read_up_to(Duration::MAX, timeout, "timeout", &pointer)?;
+            return Ok(Self::After(timeout));
         }
         if let Some(Value::String(text)) = options.get("deadline") {
             return time(text, "deadline");
@@ -73,18 +74,21 @@ impl DeadlineOptions {
             (Some("iso8601"), Some(Value::String(text))) => time(text, "value"),
             _ => {
                 let options = Value::Object(options.clone());
-                Ok(Self::After(Amount::read(&options, "deadline", pointer)?))
+                let after = Amount::read_up_to(Duration::MAX, &options, "deadline", pointer)?;
+                Ok(Self::After(after))
             }
         }
     }
 
     /// Begins to run.
     pub(crate) fn begin(self, began: Moment, clock: &dyn Clock) -> Deadline {
-        let left = match &self {
-            Self::After(amount) => amount.duration(),
-            Self::At(at, _) => at.duration_since(clock.wall()).unwrap_or_default(),
+        let ends = match &self {
+            Self::After(amount) => began + amount.duration().min(LONGEST),
+            Self::At(at, _) => {
+                clock.now() + at.duration_since(clock.wall()).unwrap_or_default().min(LONGEST)
+            }
         };
-        Deadline { options: self, began, ends: began + left.min(LONGEST) }
+        Deadline { options: self, began, ends }
     }
 
     fn specified(&self) -> Specified<'_> {

@@ -22,6 +22,9 @@ const KEY_MAX: usize = 255;
 /// How long an answer is kept when nothing is said.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// How long an answer is kept at the most.
+const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// How much is kept at the most.
 const ENTRIES_MAX: usize = 10_000;
 const BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -123,7 +126,10 @@ impl IdempotencyOptions {
         };
         let ttl = match options.get("ttl") {
             None => TTL,
-            Some(ttl) => Amount::read(ttl, "ttl", &format!("{pointer}/ttl"))?.duration(),
+            Some(ttl) => {
+                let pointer = format!("{pointer}/ttl");
+                Amount::read_up_to(TTL_MAX, ttl, "ttl", &pointer)?.duration()
+            }
         };
         Ok(Self { key: key.to_owned(), ttl })
     }

@@ -171,6 +171,20 @@ fn only<T>(before: Option<Wish<T>>, urn: &str, options: T) -> Option<Option<Wish
     }
 }
 
+/// Refuses a lock that is asked for under a name that is not quite its own: whoever serves the call
+/// without knowing that name would serve it without a lock.
+#[cfg(feature = "gateway")]
+pub(crate) fn check_spelling(asked: &[Asked]) -> Result<(), Fault> {
+    let resembles_lock = |urn: &str| {
+        let letters = urn.chars().filter(char::is_ascii_alphanumeric);
+        letters.collect::<String>().to_ascii_lowercase().contains("atomiclock")
+    };
+    let urns = asked.iter().map(|asked| asked.urn.as_str());
+    let misspelt: Vec<_> =
+        urns.filter(|urn| Kind::of(urn).is_none() && resembles_lock(urn)).collect();
+    if misspelt.is_empty() { Ok(()) } else { Err(not_supported(misspelt)) }
+}
+
 fn not_supported(unsupported: Vec<&str>) -> Fault {
     let text = format!("Extension not supported: {}", unsupported.join(", "));
     let supported = Kind::ALL.into_iter().flat_map(Kind::urns).collect();

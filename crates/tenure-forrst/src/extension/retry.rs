@@ -27,10 +27,10 @@ impl Guidance {
         // Whoever has waited already stands in line again at once; whoever has not comes back
         // later each time.
         let (strategy, value, attempts) = match code {
-            Some(ForrstCode::LockTimeout) => ("fixed", 100, 3),
-            _ => ("exponential", 1000, 5),
+            Some(ForrstCode::LockTimeout) => ("fixed", 1, 3),
+            _ => ("exponential", 1, 5),
         };
-        let after = Some(Amount { value, unit: Unit::Millisecond });
+        let after = Some(Amount { value, unit: Unit::Second });
         Self { allowed: true, strategy: Some(strategy), after, max_attempts: Some(attempts) }
     }
 }

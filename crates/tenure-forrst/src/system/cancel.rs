@@ -6,14 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::{CANCEL, VERSION};
 use crate::call::Call;
+use crate::desk::LockDesk;
 use crate::extension::cancellation::{Cancellations, token};
 use crate::function::Function;
 
-pub(crate) fn cancel(cancellations: &Arc<Cancellations>) -> Function {
-    let cancellations = Arc::clone(cancellations);
-    Function::new(CANCEL, VERSION, move |_: Call, arguments: Map<String, Value>| {
+pub(crate) fn cancel(desk: &Arc<dyn LockDesk>, cancellations: &Arc<Cancellations>) -> Function {
+    let (desk, cancellations) = (Arc::clone(desk), Arc::clone(cancellations));
+    Function::new(CANCEL, VERSION, move |call: Call, arguments: Map<String, Value>| {
+        let caller = desk.name(call.caller());
         let cancelled = token(arguments.get("token"), "/call/arguments/token")
-            .and_then(|token| cancellations.cancel(&token).map(|()| token));
+            .and_then(|token| cancellations.cancel(caller, &token).map(|()| token));
         async move { Ok(json!({"cancelled": true, "token": cancelled?})) }
     })
     .summary("Ends a call that is under way")

@@ -136,6 +136,45 @@ async fn a_call_is_cancelled_by_its_token_while_it_waits_and_while_it_runs() {
     }
 }
 
+/// A call of someone, told apart by what stands beside the request.
+async fn as_caller(stage: &Stage, name: &str, document: Value) -> (u16, Value) {
+    let request = http::Request::post("/forrst")
+        .header("content-type", "application/json")
+        .extension(name.to_owned())
+        .body(http_body_util::Full::new(bytes::Bytes::from(document.to_string())))
+        .unwrap();
+    let response = tower::ServiceExt::oneshot(stage.service.clone(), request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+#[tokio::test]
+async fn what_one_caller_does_means_nothing_to_another() {
+    let locks = tenure::Locks::open("memory:").await.unwrap();
+    let stage = Stage::on(locks, |forrst| {
+        forrst.callers_named(|beside| beside.get::<String>().cloned().unwrap_or_default())
+    });
+    let once = json!([extension("idempotency", json!({"key": "once"}))]);
+    for (name, status) in [("a", "processed"), ("a", "cached"), ("b", "processed")] {
+        let document = document("test.sleep", json!({}), once.clone());
+        let (_, answer) = as_caller(&stage, name, document).await;
+        assert_eq!(answer["extensions"][0]["data"]["status"], status, "{name}: {answer}");
+    }
+    let token = json!([extension("cancellation", json!({"token": "t"}))]);
+    let long = document("test.sleep", json!({"ms": 60_000}), token);
+    let call = {
+        let stage = stage.clone();
+        tokio::spawn(async move { as_caller(&stage, "a", long).await })
+    };
+    stage.until_running(1).await;
+    let cancel = "urn:cline:forrst:ext:cancellation:fn:cancel";
+    let cancel = document(cancel, json!({"token": "t"}), Value::Null);
+    assert_eq!(as_caller(&stage, "b", cancel.clone()).await.0, 404);
+    assert_eq!(as_caller(&stage, "a", cancel).await.0, 200);
+    assert_eq!(call.await.unwrap().0, 499);
+}
+
 #[tokio::test]
 async fn an_answer_that_is_known_takes_no_lock() {
     let stage = Stage::new().await;

@@ -121,6 +121,59 @@ async fn a_function_whose_lock_is_lost_is_stopped_and_its_caller_is_told() {
 }
 
 #[tokio::test]
+async fn a_loss_that_is_found_only_when_the_lock_is_given_back_is_told_too() {
+    let stage = Stage::new().await;
+    let other = stage.clone();
+    // No renewal is due before the function ends.
+    let call =
+        tokio::spawn(
+            async move { other.call("test.sleep", json!({"ms": 300}), lock(json!({}))).await },
+        );
+    stage.until_running(1).await;
+    stage.locks.force_release(KEY, "a test").await.unwrap();
+    let _another = stage.locks.lock(KEY).acquire().await.unwrap();
+    let answer = call.await.unwrap();
+    assert_eq!((answer.status, answer.code()), (409, "LOCK_LOST"), "{}", answer.text);
+    assert!(stage.locks.is_locked(KEY).await.unwrap(), "that of another is left alone");
+}
+
+#[tokio::test]
+async fn an_owner_that_came_back_is_not_told_that_it_has_released() {
+    let stage = Stage::new().await;
+    let owner = json!({"owner": "worker-1"});
+    assert_eq!(stage.call("test.sleep", json!({}), lock(owner)).await.status, 200);
+    let again = lock(json!({"owner": "worker-1", "auto_release": false}));
+    assert_eq!(stage.call("test.sleep", json!({}), again).await.status, 200);
+    stage.locks.force_release(KEY, "a test").await.unwrap();
+    let _another = stage.locks.lock(KEY).acquire().await.unwrap();
+    let release = "urn:cline:forrst:ext:atomic-lock:fn:release";
+    let asked = json!({"key": KEY, "owner": "worker-1"});
+    let answer = stage.call(release, asked, Value::Null).await;
+    assert_eq!(answer.code(), "LOCK_OWNERSHIP_MISMATCH", "{}", answer.text);
+}
+
+#[tokio::test]
+async fn a_limit_of_the_store_is_pointed_at() {
+    let stage = Stage::new().await;
+    let extensions = lock(json!({"ttl": {"value": 1, "unit": "millisecond"}}));
+    let answer = stage.call("test.sleep", json!({}), extensions).await;
+    assert_eq!((answer.status, answer.pointer()), (400, "/extensions/0/options/ttl"));
+    let text = answer.json["errors"][0]["message"].as_str().unwrap();
+    assert!(text.contains("50ms") && text.contains("1ms"), "{text}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_lock_is_told_to_the_second() {
+    let stage = Stage::new().await;
+    let before = std::time::SystemTime::now();
+    let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
+    let told = answer.told("atomicLock")["expires_at"].as_str().unwrap().to_owned();
+    let told = tenure_api::rfc3339::parse(&told).unwrap();
+    let left = told.duration_since(before).unwrap().as_secs_f64();
+    assert!((29.0..=31.5).contains(&left), "{left}");
+}
+
+#[tokio::test]
 async fn a_waiter_is_woken_by_the_release() {
     // No look of its own for a minute: only the notification can wake it.
     let minute = Duration::from_secs(60);

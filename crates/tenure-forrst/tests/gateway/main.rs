@@ -10,6 +10,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tenure::Locks;
+use tenure::clock::{Clock, SystemClock, within};
 use tenure_forrst::{Forrst, ForrstService, Gateway};
 use tower::ServiceExt;
 
@@ -58,6 +59,8 @@ impl Stage {
             .header("authorization", "Bearer s3cret")
             .header("x-forrst-trace-id", "t1")
             .header("x-forrst-lock-fence", "999")
+            // The same, to a server that turns headers into variables.
+            .header("x-forrst-lock_fence", "999")
             .body(Full::new(body.into()))
             .unwrap();
         let response = self.service.clone().oneshot(request).await.unwrap();
@@ -135,7 +138,99 @@ async fn a_call_without_a_lock_is_handed_on_as_it_came() {
     );
     let (status, answer) = stage.send(body.to_owned()).await;
     assert_eq!((status, answer["result"]["request"].as_str()), (200, Some(body)));
-    assert_eq!(answer["result"]["headers"]["x-forrst-lock-fence"], Value::Null);
+    let headers = answer["result"]["headers"].as_object().unwrap();
+    assert!(headers.keys().all(|name| !name.contains("fence")), "{headers:?}");
+}
+
+#[tokio::test]
+async fn nobody_brings_a_fence_of_its_own() {
+    let stage = Stage::new(LONG).await;
+    for extensions in [Value::Null, lock(json!({}))] {
+        let mut document = json!({
+            "protocol": {"name": "forrst", "version": "0.1.0"},
+            "id": "req_1",
+            "call": {"function": "test.echo", "arguments": {}},
+            "context": {"atomic_lock": {"key": "lock:test.echo:k", "fence": 999}},
+        });
+        if !extensions.is_null() {
+            document["extensions"] = extensions;
+        }
+        let (status, answer) = stage.send(document.to_string()).await;
+        assert_eq!((status, &answer["errors"][0]["code"]), (400, &json!("INVALID_REQUEST")));
+        assert_eq!(answer["errors"][0]["source"]["pointer"], "/context/atomic_lock");
+    }
+    assert_eq!(stage.count("test.echo").await, 0);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_misspelt_is_not_handed_on_without_one() {
+    let stage = Stage::new(LONG).await;
+    for urn in ["urn:forrst:ext:atomiclock", "urn:forrst:ext:Atomic_Lock", "atomicLock"] {
+        let extensions = json!([{"urn": urn, "options": {"key": "k"}}]);
+        let (_, answer) = stage.call("test.echo", json!({}), extensions).await;
+        assert_eq!(answer["errors"][0]["code"], "EXTENSION_NOT_SUPPORTED", "{urn}: {answer}");
+    }
+    assert_eq!(stage.count("test.echo").await, 0);
+}
+
+#[tokio::test]
+async fn what_was_waited_is_no_longer_left_of_the_deadline() {
+    let stage = Stage::new(LONG).await;
+    let held = stage.locks.lock("lock:test.echo:k").acquire().await.unwrap();
+    let mut extensions = lock(json!({"block": {"value": 10, "unit": "second"}}));
+    let deadline = json!({"value": 20, "unit": "second"});
+    let deadline = json!({"urn": "urn:forrst:ext:deadline", "options": deadline});
+    extensions.as_array_mut().unwrap().push(deadline);
+    let release = async {
+        SystemClock.sleep_until(SystemClock.now() + Duration::from_secs(1)).await;
+        held.release().await.unwrap();
+    };
+    let ((_, answer), ()) = tokio::join!(stage.call("test.echo", json!({}), extensions), release);
+    let seen: Value = serde_json::from_str(answer["result"]["request"].as_str().unwrap()).unwrap();
+    let left = seen["extensions"][0]["options"]["value"].as_u64().unwrap();
+    assert!((1..=19_000).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn a_lock_that_should_stay_does_so_only_if_the_function_ran() {
+    let stage = Stage::new(LONG).await;
+    let stays = lock(json!({"auto_release": false}));
+    for function in ["test.nothing", "test.garbage", "test.die", "test.die"] {
+        let (_, answer) = stage.call(function, json!({}), stays.clone()).await;
+        assert!(answer["errors"][0]["code"].is_string(), "{function}: {answer}");
+        assert!(!stage.is_locked(function).await, "{function}");
+    }
+    let stage = Stage::new(LONG).await;
+    for function in ["test.echo", "test.fail"] {
+        stage.call(function, json!({}), stays.clone()).await;
+        assert!(stage.is_locked(function).await, "{function}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_stays_while_the_other_server_may_be_at_work() {
+    let stage = Stage::new(LONG).await;
+    // What stands in front of it gave up on it.
+    for (status, stays) in [(504, true), (502, true), (404, false)] {
+        let key = json!({"key": format!("k{status}")});
+        stage.call("test.garbage", json!({"status": status}), lock(key)).await;
+        let key = format!("lock:test.garbage:k{status}");
+        assert_eq!(stage.locks.is_locked(&key).await.unwrap(), stays, "{status}");
+    }
+    // Its caller went away.
+    let call = stage.call("test.work", json!({"ms": 60_000}), lock(json!({})));
+    let gone = within(&SystemClock, Duration::from_millis(500), call).await;
+    assert!(gone.is_err() && stage.is_locked("test.work").await);
+}
+
+#[tokio::test]
+async fn an_answer_of_something_else_is_none() {
+    let stage = Stage::new(LONG).await;
+    let (status, answer) = stage.call("test.stranger", json!({}), Value::Null).await;
+    assert_eq!((status, &answer["errors"][0]["code"]), (502, &json!("DEPENDENCY_ERROR")));
+    let (status, answer) = stage.call("test.odd", json!({}), lock(json!({}))).await;
+    assert_eq!((status, &answer["result"]), (200, &json!(1)));
+    assert_eq!(answer["extensions"][0]["data"]["acquired"], true);
 }
 
 #[tokio::test]

@@ -38,7 +38,11 @@ class Upstream(BaseHTTPRequestHandler):
         elif function == "test.die":
             os._exit(1)
         elif function == "test.garbage":
-            self.write(200, b"<html>nothing of yours</html>")
+            self.write(arguments.get("status", 200), b"<html>nothing of yours</html>")
+        elif function == "test.stranger":
+            self.write(200, b'{"protocol": {"name": "forrst"}, "id": "another", "result": 1}')
+        elif function == "test.odd":
+            self.document(200, request, {"result": 1, "extensions": None})
         elif function == "test.fail":
             errors = [{"code": "CARD_DECLINED", "message": "no funds"}]
             told = [{"urn": "urn:forrst:ext:quota", "data": {"left": 1}}]

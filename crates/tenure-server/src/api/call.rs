@@ -1,27 +1,47 @@
 //! Locks around calls that this server makes or hands on: they end with the call.
 
+use std::sync::Arc;
+
 use tenure::{Guard, Lease};
 use tenure_api::Code;
 
 use super::{Api, Order, Place};
 use crate::access::{Caller, Verb};
 use crate::failure::Failure;
+use crate::quota::Ticket;
 
 impl Api {
-    /// Waits for a lock and takes it. Whoever has the guard gives it back.
+    /// Waits for a lock and takes it. Whoever has the guard gives it back, or detaches it and says
+    /// so by calling what is returned beside it; until one or the other it counts as a lock of the
+    /// caller.
     ///
     /// # Contract
     /// After an error, and when the future is dropped, nothing stays locked.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
-    pub async fn guard(&self, caller: &Caller, order: &Order) -> Result<Guard, Failure> {
+    pub async fn guard(
+        self: Arc<Self>,
+        caller: &Caller,
+        order: &Order,
+    ) -> Result<(Guard, impl FnOnce(&Lease) + Send + Sync + use<>), Failure> {
         let outcome = self.try_guard(caller, order).await;
-        self.record(caller, "call", &order.place, |guard| Some(guard.fence()), outcome)
+        let fence = |(guard, ..): &(Guard, Place, Ticket)| Some(guard.fence());
+        let (guard, place, ticket) = self.record(caller, "call", &order.place, fence, outcome)?;
+        let stays = move |lease: &Lease| {
+            let now = self.clock.now();
+            self.lent.keep(place, lease.fence, now, now + lease.remaining, ticket);
+        };
+        Ok((guard, stays))
     }
 
-    async fn try_guard(&self, caller: &Caller, order: &Order) -> Result<Guard, Failure> {
+    async fn try_guard(
+        &self,
+        caller: &Caller,
+        order: &Order,
+    ) -> Result<(Guard, Place, Ticket), Failure> {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
+        let ticket = self.lock_ticket(caller)?;
         let request = self.request(&room, caller, order)?;
         let mut closing = self.closing.subscribe();
         tokio::select! {
@@ -29,7 +49,7 @@ impl Api {
             _ = closing.wait_for(|closing| *closing) => {
                 Err(Failure::new(Code::ShuttingDown, "the server is going down"))
             }
-            guard = request.acquire() => Ok(guard?),
+            guard = request.acquire() => Ok((guard?, room.place, ticket)),
         }
     }
 

@@ -102,7 +102,7 @@ impl Api {
     }
 
     /// One more lock for this client. What it has let go of by itself no longer counts.
-    fn lock_ticket(&self, caller: &Caller) -> Result<Ticket, Failure> {
+    pub(super) fn lock_ticket(&self, caller: &Caller) -> Result<Ticket, Failure> {
         let client = caller.client();
         self.locks.take(client.clone()).or_else(|_| {
             self.lent.sweep(self.clock.now());

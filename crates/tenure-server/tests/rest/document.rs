@@ -19,7 +19,7 @@ async fn the_document_is_served_and_names_every_error_code() {
     assert_eq!(codes, Code::ALL.map(Code::name));
 }
 
-/// Dapr's paths are Dapr's, and described by Dapr.
+/// Dapr's paths are Dapr's, and described by Dapr; Forrst describes itself.
 #[test]
 fn the_document_has_every_route_and_no_other() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
@@ -28,7 +28,8 @@ fn the_document_has_every_route_and_no_other() {
         let methods = item.as_object().unwrap().keys().filter(|name| *name != "parameters");
         told.extend(methods.map(|method| format!("{} {path}", method.to_uppercase())));
     }
-    let own = routes().into_iter().filter(|route| !route.contains(" /v1.0")).collect();
+    let is_own = |route: &String| !route.contains(" /v1.0") && route != "POST /forrst";
+    let own = routes().into_iter().filter(is_own).collect();
     assert_eq!(told, own);
 }
 

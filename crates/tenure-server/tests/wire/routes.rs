@@ -11,6 +11,9 @@ pub(crate) fn routes() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
         let text = fs::read_to_string(&file).unwrap();
+        for service in text.split(".route_service(").skip(1) {
+            found.insert(format!("POST {}", service.split('"').nth(1).unwrap()));
+        }
         for route in text.split(".route(").skip(1) {
             // As far as the statement may go: the next call of the builder, or its end.
             let end = [".route(", ".with_state(", ";", "\n}"];
