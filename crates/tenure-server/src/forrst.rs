@@ -1,12 +1,13 @@
 //! Forrst's calls, at `POST /forrst`. Their locks are those of the API, with the same rights,
 //! limits and audit.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
 use http::Extensions;
-use tenure::Owner;
+use tenure::{Key, Namespace, Owner};
 use tenure_api::Code;
 use tenure_forrst::{Forrst, Lent, LockDesk, Refusal, Seen, Unknown, Wanted};
 
@@ -21,15 +22,18 @@ const REASON: &str = "Forrst force-release";
 /// The route of Forrst's calls.
 ///
 /// # Errors
-/// `Invalid` for an upstream that is none.
+/// `Invalid` for an upstream that is none, and for a place that no lock can be in.
 pub(crate) fn routes(api: &Arc<Api>, config: &ForrstConfig) -> Result<Router, Failure> {
     let ForrstConfig { store, namespace, prefix, .. } = config;
+    let wrong = |name: &str, why: &dyn Display| Failure::invalid(format!("forrst.{name}: {why}"));
+    api.rooms().store(store).map_err(|failure| wrong("store", &failure.message))?;
+    Namespace::new(namespace).map_err(|error| wrong("namespace", &error))?;
+    Key::new(&format!("{prefix}k")).map_err(|error| wrong("prefix", &error))?;
     let place = Place { store: store.clone(), namespace: namespace.clone(), key: String::new() };
     let desk = Desk { api: Arc::clone(api), place };
     let mut forrst = Forrst::at(Arc::new(desk)).prefix(prefix).unknown_extensions(Unknown::Refuse);
     if let Some(gateway) = config.gateway()? {
-        let invalid = |error| Failure::invalid(format!("forrst.upstream: {error}"));
-        forrst = forrst.upstream(gateway).map_err(invalid)?;
+        forrst = forrst.upstream(gateway).map_err(|error| wrong("upstream", &error))?;
     }
     Ok(Router::new().route_service("/forrst", forrst.service()))
 }

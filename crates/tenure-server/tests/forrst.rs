@@ -216,3 +216,22 @@ async fn locks_that_stay_count_for_their_client() {
     assert_eq!(stage.call(Some("acquire"), "release", released).await.0, "200");
     assert_eq!(stage.send(Some("acquire"), &call, lock(json!({}))).await.0, "200");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_no_lock_can_be_in_is_refused_at_the_start() {
+    for (line, named) in [
+        ("store = 'nowhere'", "forrst.store"),
+        ("namespace = 'not a name'", "forrst.namespace"),
+        ("prefix = '\\u0007'", "forrst.prefix"),
+        ("upstream = 'http://127.0.0.1:1/'\ntimeout = '0s'", "forrst.timeout"),
+        ("upstream = 'nowhere'", "forrst.upstream"),
+    ] {
+        let line = line.replace('\'', "\"");
+        let text = format!("stores.main.url = 'memory:'\nlisten = '127.0.0.1:0'\n[forrst]\n{line}");
+        let failure = match Config::parse(&text) {
+            Ok(config) => Running::start(config).await.err().unwrap(),
+            Err(failure) => failure,
+        };
+        assert!(failure.message.contains(named), "{line}: {}", failure.message);
+    }
+}

@@ -38,6 +38,9 @@ impl ForrstConfig {
     /// The server to which calls are handed on, if there is one.
     pub(crate) fn gateway(&self) -> Result<Option<Gateway>, Failure> {
         let Some(url) = &self.upstream else { return Ok(None) };
+        if self.timeout.0.is_zero() {
+            return Err(Failure::invalid("forrst.timeout must be longer than 0"));
+        }
         let gateway = Gateway::new(&url.0)
             .map_err(|error| Failure::invalid(format!("forrst.upstream: {error}")))?;
         Ok(Some(gateway.timeout(self.timeout.0)))

@@ -8,7 +8,7 @@ use tenure::clock::{Clock, SystemClock};
 use tenure_forrst::{Call, Fault, Forrst};
 
 use super::rest::Rest;
-use super::{CALLERS, all};
+use super::{CALLERS, Served, all};
 use crate::machine::folder;
 use crate::report::{Row, Table, per_second};
 use crate::role::{Helper, argument, say};
@@ -20,34 +20,46 @@ const SHARE: usize = 60;
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let folder = folder()?;
-    let file = folder.path().join("locks.db").display().to_string();
-    let mut helper = Helper::start("forrst", &[&file])?;
-    let address: SocketAddr = helper.line()?.context("the server ended")?.parse()?;
-    on_all_cores(async {
-        let mut rests = Vec::new();
-        for _ in 0..CALLERS {
-            rests.push(Rest::connect(address).await?);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut helper = Helper::start("forrst", &[&file("service.db")])?;
+    let service: SocketAddr = helper.line()?.context("the server ended")?.parse()?;
+    let upstream = format!("forrst.upstream = 'http://{service}/forrst'");
+    let served = Served::start_with(&file("locks.db"), &upstream)?;
+    let pairs = on_all_cores(compare(served.address))?;
+    let ratio = pairs.ratio()?;
+    let row = Row::new("forrst: locked calls, the server", per_second(pairs.measured()?))
+        .beside(format!("without {}", per_second(pairs.reference()?)))
+        .ratio(ratio)
+        .target("≥ 0.50", ratio >= 0.5)
+        .unsure_if(pairs.is_unsteady())
+        .note("64 connections; one function of an upstream, with its lock and without, synced");
+    table.add(row);
+    let pairs = on_all_cores(compare(service))?;
+    let row = Row::new("forrst: locked calls, a service", per_second(pairs.measured()?))
+        .beside(format!("without {}", per_second(pairs.reference()?)))
+        .ratio(pairs.ratio()?)
+        .note("the same in an axum application whose function does nothing at all");
+    table.add(row);
+    Ok(())
+}
+
+/// The rates of calls with a lock and without.
+async fn compare(address: SocketAddr) -> Result<Pairs> {
+    let mut rests = Vec::new();
+    for _ in 0..CALLERS {
+        rests.push(Rest::connect(address).await?);
+    }
+    let mut pairs = Pairs::default();
+    for round in 0..=ROUNDS {
+        let (back, bare) = calls(rests, false).await?;
+        let (back, locked) = calls(back, true).await?;
+        rests = back;
+        // The first round fills the caches.
+        if round > 0 {
+            pairs.push(locked, bare);
         }
-        let mut pairs = Pairs::default();
-        for round in 0..=ROUNDS {
-            let (back, bare) = calls(rests, false).await?;
-            let (back, locked) = calls(back, true).await?;
-            rests = back;
-            // The first round fills the caches.
-            if round > 0 {
-                pairs.push(locked, bare);
-            }
-        }
-        let ratio = pairs.ratio()?;
-        let row = Row::new("forrst: locked calls, 64 connections", per_second(pairs.measured()?))
-            .beside(format!("bare {}", per_second(pairs.reference()?)))
-            .ratio(ratio)
-            .target("≥ 0.50", ratio >= 0.5)
-            .unsure_if(pairs.is_unsteady())
-            .note("the same function with and without its lock, synced, on a file");
-        table.add(row);
-        Ok(())
-    })
+    }
+    Ok(pairs)
 }
 
 /// The rate at which all callers are answered.

@@ -36,7 +36,12 @@ struct Served {
 
 impl Served {
     fn start(file: &str) -> Result<Self> {
-        let mut helper = Helper::start("serve", &[file])?;
+        Self::start_with(file, "")
+    }
+
+    /// `more` is a line of its configuration.
+    fn start_with(file: &str, more: &str) -> Result<Self> {
+        let mut helper = Helper::start("serve", &[file, more])?;
         let line = helper.line()?.context("the server ended")?;
         Ok(Self { address: line.parse()?, helper })
     }
@@ -56,10 +61,10 @@ impl Served {
 
 /// Serves until its input ends; tells its address, and its memory whenever it is asked.
 pub(crate) fn play(arguments: &[String]) -> Result<()> {
-    let file: String = argument(arguments, 0)?;
+    let (file, more): (String, String) = (argument(arguments, 0)?, argument(arguments, 1)?);
     on_all_cores(async move {
         let text = format!(
-            "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n[limits]\nlocks_per_client = \
+            "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n{more}\n[limits]\nlocks_per_client = \
              1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\nconnections = \
              1000000\nconnections_per_address = 1000000\n"
         );
