@@ -177,6 +177,47 @@ async fn a_guard_of_the_own_process_is_shown_to_a_waiter_once() {
 }
 
 #[tokio::test]
+async fn whoever_stands_in_line_sees_it_move_and_who_holds_the_key() {
+    let locks = memory().await;
+    let held = locks.lock("k").holder("night shift").acquire().await.unwrap();
+    let waiter = || {
+        let request = locks.lock("k").wait(ms(30_000));
+        tokio::spawn(async move { request.acquire().await })
+    };
+    let (first, second) = (waiter(), waiter());
+    until(|| locks.waiters("k") == 2).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let shown = Arc::clone(&seen);
+    let request = locks.lock("k").wait(ms(30_000)).on_wait(move |now| {
+        let holder = now.held_by.as_ref().map(|status| status.holder.to_string());
+        shown.lock().unwrap().push((now.ahead, holder.unwrap_or_default()));
+    });
+    let last = tokio::spawn(async move { request.acquire().await });
+    let told = |ahead, holder: &str| {
+        let seen = seen.lock().unwrap();
+        seen.iter().any(|(n, held_by)| *n == ahead && held_by.ends_with(holder))
+    };
+    until(|| told(2, "night shift")).await;
+    held.release().await.unwrap();
+    let next = first.await.unwrap().unwrap();
+    until(|| told(1, "")).await;
+    next.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+    drop(last.await.unwrap().unwrap());
+}
+
+/// Waits until it is so, for a while.
+async fn until(is_so: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(ms(10)).await;
+    }
+    panic!("it never is");
+}
+
+#[tokio::test]
 async fn a_wrapped_function_runs_under_its_lock_every_time() {
     let locks = memory().await;
     let double = locks.lock("k").wrap(async |_: &tenure::Guard, n: u32| n * 2);

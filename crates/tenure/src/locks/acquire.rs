@@ -1,5 +1,7 @@
 //! Asking for a lease until it is granted, refused for good, or the wait is over.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,26 +112,39 @@ impl<'a> Asking<'a> {
         }
     }
 
-    async fn stand_in_line(&self) -> Result<Place> {
+    async fn stand_in_line(&mut self) -> Result<Place> {
         let limits = &self.engine.context.options.limits;
         let place = self.engine.queue.join(self.key(), limits.waiters_per_key)?;
         if place.is_head() {
             return Ok(place);
         }
-        if self.order.on_wait.is_some() {
-            self.show(place.ahead());
-        }
         let clock = &*self.engine.context.clock;
-        match self.deadline {
-            None => place.turn().await,
-            Some(deadline) => {
-                let left = deadline.since(clock.now());
-                if within(clock, left, place.turn()).await.is_err() {
-                    return Err(self.timed_out());
-                }
+        let turn = async {
+            tokio::select! {
+                biased;
+                () = place.turn() => {}
+                never = self.show_moves(&place) => match never {},
             }
+        };
+        let turned = match self.deadline {
+            None => Ok(turn.await),
+            Some(deadline) => within(clock, deadline.since(clock.now()), turn).await,
+        };
+        if turned.is_ok() {
+            return Ok(place);
         }
-        Ok(place)
+        (_, self.seen) = place.look();
+        Err(self.timed_out())
+    }
+
+    async fn show_moves(&self, place: &Place) -> Infallible {
+        match &self.order.on_wait {
+            Some(_) => {
+                let clock = &*self.engine.context.clock;
+                place.moves(clock, |ahead, held_by| self.show(ahead, held_by)).await
+            }
+            None => pending().await,
+        }
     }
 
     /// While a guard of this process believes, the store would only refuse. So this is told of
@@ -328,13 +343,16 @@ impl<'a> Asking<'a> {
             context.tell(self.key(), kind);
         }
         let holder = status.holder.clone();
+        if changed {
+            self.engine.queue.tell(self.key(), &status);
+        }
         self.seen = Some(status);
         if self.order.wait == Some(Duration::ZERO) {
             return Err(Error::new(ErrorKind::Held, format!("held by {holder}")));
         }
         if changed {
             self.looks = 0;
-            self.show(0);
+            self.show(0, self.seen.clone());
         }
         Ok(())
     }
@@ -417,10 +435,10 @@ impl<'a> Asking<'a> {
         }
     }
 
-    fn show(&self, ahead: usize) {
+    fn show(&self, ahead: usize, held_by: Option<Status>) {
         if let Some(on_wait) = &self.order.on_wait {
             let key = self.engine.context.label(self.key());
-            on_wait(&Waiting { key, ahead, held_by: self.seen.clone() });
+            on_wait(&Waiting { key, ahead, held_by });
         }
     }
 }

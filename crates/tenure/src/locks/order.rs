@@ -16,8 +16,8 @@ pub struct Waiting {
     pub key: Key,
     /// How many of this process stand before this waiter.
     pub ahead: usize,
-    /// Who holds the key, once this waiter knows: from the store, or because it is a guard of the
-    /// same process.
+    /// Who holds the key, once the head of the line knows: from the store, or because it is a
+    /// guard of the same process.
     pub held_by: Option<Status>,
 }
 

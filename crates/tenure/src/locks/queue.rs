@@ -1,12 +1,19 @@
 //! One line per key in this process: only its head asks the store.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
+use crate::lease::Status;
+
+/// How often whoever stands in line looks at how it moves, at the most.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 type Lines = HashMap<Key, Line>;
 
@@ -30,6 +37,8 @@ struct Line {
     // Ordered, so that the head is the first and one that leaves from the middle costs little.
     // Whoever was first from the start needs no signal.
     places: BTreeMap<u64, Option<Arc<Notify>>>,
+    /// Who holds the key, as its head has last seen it.
+    held_by: Option<Status>,
 }
 
 impl Line {
@@ -54,6 +63,13 @@ impl Queue {
         let turn = (!line.places.is_empty()).then(|| Arc::new(Notify::new()));
         line.places.insert(ticket, turn.clone());
         Ok(Place { queue: Arc::clone(self), key: key.clone(), ticket, turn })
+    }
+
+    /// Tells whoever stands in line who holds the key.
+    pub(crate) fn tell(&self, key: &Key, held_by: &Status) {
+        if let Some(line) = self.lines().get_mut(key) {
+            line.held_by = Some(held_by.clone());
+        }
     }
 
     /// How many stand in line for the key.
@@ -100,10 +116,31 @@ impl Place {
         lines.get(&self.key).is_none_or(|line| line.is_headed_by(self.ticket))
     }
 
-    /// How many stand before this place.
-    pub(crate) fn ahead(&self) -> usize {
+    /// Calls `show` with how the line stands, and again when it has moved: not with every step of
+    /// it, because then a long line would be busy with nothing else.
+    pub(crate) async fn moves(
+        &self,
+        clock: &dyn Clock,
+        show: impl Fn(usize, Option<Status>),
+    ) -> Infallible {
+        let mut shown = None;
+        loop {
+            let (ahead, held_by) = self.look();
+            let now = Some((ahead, held_by.as_ref().map(|status| status.fence)));
+            if shown != now {
+                show(ahead, held_by);
+                shown = now;
+            }
+            let pause = LOOK_AROUND + Duration::from_millis(ahead as u64);
+            clock.sleep_until(clock.now() + pause).await;
+        }
+    }
+
+    /// How many stand before this place, and who holds the key.
+    pub(crate) fn look(&self) -> (usize, Option<Status>) {
         let lines = self.queue.lines();
-        lines.get(&self.key).map_or(0, |line| line.places.range(..self.ticket).count())
+        let Some(line) = lines.get(&self.key) else { return (0, None) };
+        (line.places.range(..self.ticket).count(), line.held_by.clone())
     }
 }
 
@@ -130,10 +167,10 @@ mod tests {
         let queue = Arc::new(Queue::default());
         let key = Key::new("k").unwrap();
         let [a, b, c] = [(); 3].map(|()| queue.join(&key, 10).unwrap());
-        assert_eq!([a.ahead(), b.ahead(), c.ahead()], [0, 1, 2]);
+        assert_eq!([&a, &b, &c].map(|place| place.look().0), [0, 1, 2]);
         a.turn().await;
         drop(b);
-        assert_eq!(c.ahead(), 1);
+        assert_eq!(c.look().0, 1);
         drop(a);
         c.turn().await;
         drop(c);

@@ -98,8 +98,9 @@ impl LockRequest {
         self
     }
 
-    /// Calls `show` while waiting: on joining the line of this process, with how many stand
-    /// before; and, at its head, whenever another holder is seen.
+    /// Calls `show` while waiting: on joining the line of this process, and again when its place
+    /// in it or the holder has changed, about once a second or, far behind, every few seconds; at
+    /// the head of the line, as soon as another holder is seen.
     pub fn on_wait(mut self, show: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.on_wait = Some(Arc::new(show));
         self

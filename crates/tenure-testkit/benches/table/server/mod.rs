@@ -64,9 +64,9 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
     let (file, more): (String, String) = (argument(arguments, 0)?, argument(arguments, 1)?);
     on_all_cores(async move {
         let text = format!(
-            "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n{more}\n[limits]\nlocks_per_client = \
-             1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\nconnections = \
-             1000000\nconnections_per_address = 1000000\n"
+            "listen = '127.0.0.1:0'\nstores.main.url = 'file:{file}'\n{more}\n[limits]\n\
+             locks_per_client = 1000000\nstreams_per_client = 1000000\nwaiters_per_key = 1000000\n\
+             connections = 1000000\nconnections_per_address = 1000000\n"
         );
         allow_files()?;
         let config = Config::parse(&text).map_err(|failure| anyhow!("{failure}"))?;
