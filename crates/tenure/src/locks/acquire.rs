@@ -119,19 +119,17 @@ impl<'a> Asking<'a> {
             return Ok(place);
         }
         let clock = &*self.engine.context.clock;
-        let turn = async {
-            tokio::select! {
-                biased;
-                () = place.turn() => {}
-                never = self.show_moves(&place) => match never {},
+        let too_late = async {
+            match self.deadline {
+                Some(deadline) => clock.sleep_until(deadline).await,
+                None => pending().await,
             }
         };
-        let turned = match self.deadline {
-            None => Ok(turn.await),
-            Some(deadline) => within(clock, deadline.since(clock.now()), turn).await,
-        };
-        if turned.is_ok() {
-            return Ok(place);
+        tokio::select! {
+            biased;
+            () = place.turn() => return Ok(place),
+            () = too_late => {}
+            never = self.show_moves(&place) => match never {},
         }
         (_, self.seen) = place.look();
         Err(self.timed_out())
