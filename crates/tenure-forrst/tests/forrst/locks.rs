@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::Owner;
+use tenure::clock::{Clock, SystemClock};
 
 use crate::stage::{Stage, document, lock, pause};
 
@@ -165,7 +166,7 @@ async fn a_limit_of_the_store_is_pointed_at() {
 #[tokio::test]
 async fn the_end_of_a_lock_is_told_to_the_second() {
     let stage = Stage::new().await;
-    let before = std::time::SystemTime::now();
+    let before = SystemClock.wall();
     let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
     let told = answer.told("atomicLock")["expires_at"].as_str().unwrap().to_owned();
     let told = tenure_api::rfc3339::parse(&told).unwrap();

@@ -136,13 +136,11 @@ impl<'a> Asking<'a> {
     }
 
     async fn show_moves(&self, place: &Place) -> Infallible {
-        match &self.order.on_wait {
-            Some(_) => {
-                let clock = &*self.engine.context.clock;
-                place.moves(clock, |ahead, held_by| self.show(ahead, held_by)).await
-            }
-            None => pending().await,
+        if self.order.on_wait.is_none() {
+            return pending().await;
         }
+        let clock = &*self.engine.context.clock;
+        place.moves(clock, |ahead, held_by| self.show(ahead, held_by)).await
     }
 
     /// While a guard of this process believes, the store would only refuse. So this is told of
