@@ -267,6 +267,9 @@ impl Api {
         key: &Key,
         (fence, code): (Option<Fence>, Option<Code>),
     ) {
+        if !self.ledger.writes(call) {
+            return self.ledger.count(call, code);
+        }
         let place = &self.place(store, key);
         self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
     }

@@ -1,9 +1,10 @@
 //! Many calls on one stream: made side by side, and answered together as they are done.
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -14,7 +15,7 @@ use tenure_api::tenure_v1::{
     ExchangeAnswer, ExchangeCall, ExchangeRefusal, ExchangeRequest, ExchangeResponse,
 };
 use tonic::{Status, Streaming};
-use tracing::{Instrument, Span};
+use tracing::Span;
 
 use super::calls;
 use crate::access::Caller;
@@ -40,8 +41,6 @@ pub(super) struct Exchange {
     stay: Stay,
     span: Span,
 }
-
-type UnderWay = Pin<Box<dyn Future<Output = ExchangeAnswer> + Send>>;
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,20 +114,40 @@ impl Exchange {
                 return Err(Failure::invalid("the numbers of calls must grow"));
             }
             self.last = number;
-            let (api, caller) = (Arc::clone(&self.api), caller.clone());
-            let work = async move { answer(&api, &*caller?, call).await };
-            let work = AssertUnwindSafe(work).catch_unwind().instrument(self.span.clone());
-            self.under_way.push(Box::pin(async move {
-                let answer = work.await.unwrap_or_else(|_| Err(fault()));
-                let answer = answer.unwrap_or_else(|failure| Answer::Refusal(refusal(failure)));
-                ExchangeAnswer { number, answer: Some(answer) }
-            }));
+            let work = Box::pin(answer(Arc::clone(&self.api), caller.clone(), call));
+            self.under_way.push(UnderWay { number, work, span: self.span.clone() });
         }
         Ok(())
     }
 }
 
-async fn answer(api: &Api, caller: &Caller, call: Option<Call>) -> Result<Answer, Failure> {
+/// A call that was begun. It is boxed before anything else is put around it: it is large.
+struct UnderWay {
+    number: u64,
+    work: Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>,
+    span: Span,
+}
+
+impl Future for UnderWay {
+    type Output = ExchangeAnswer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ExchangeAnswer> {
+        let Self { number, work, span } = &mut *self;
+        let _entered = span.enter();
+        // One call that fails must not take the others with it.
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+        let answer = ready!(polled.unwrap_or_else(|_| Poll::Ready(Err(fault()))));
+        let answer = answer.unwrap_or_else(|failure| Answer::Refusal(refusal(failure)));
+        Poll::Ready(ExchangeAnswer { number: *number, answer: Some(answer) })
+    }
+}
+
+async fn answer(
+    api: Arc<Api>,
+    caller: Result<Arc<Caller>, Failure>,
+    call: Option<Call>,
+) -> Result<Answer, Failure> {
+    let (api, caller) = (&*api, &*caller?);
     let call = call.ok_or_else(|| Failure::invalid("call must be set"))?;
     Ok(match call {
         Call::TryAcquire(call) => Answer::TryAcquire(calls::try_acquire(api, caller, call).await?),
@@ -153,5 +172,20 @@ fn refusal(failure: Failure) -> ExchangeRefusal {
         code: status.code().into(),
         message: status.message().to_owned(),
         details: status.details().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_panics_is_a_refusal() {
+        let work = Box::pin(async { panic!("on purpose") });
+        let answer = UnderWay { number: 7, work, span: Span::none() }.await;
+        assert_eq!(answer.number, 7);
+        let Some(Answer::Refusal(refusal)) = answer.answer else { panic!("{answer:?}") };
+        assert_eq!(refusal.code, i32::from(tonic::Code::Internal));
+        assert!(!refusal.details.is_empty() && !refusal.message.contains("purpose"));
     }
 }

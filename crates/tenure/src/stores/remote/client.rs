@@ -82,7 +82,7 @@ impl Client {
 
     /// As [`call`](Self::call), on a stream that many calls share, where the server has it.
     pub(super) async fn exchange<C: Exchanged>(&self, request: C) -> Result<C::Answer> {
-        match Box::pin(self.pass(&request)).await {
+        match self.pass(&request).await {
             Err(failure) if failure.again => Ok(Box::pin(self.pass(&request)).await?),
             outcome => Ok(outcome?),
         }
@@ -90,14 +90,14 @@ impl Client {
 
     async fn pass<C: Exchanged>(&self, request: &C) -> Result<C::Answer, Failure> {
         if self.is_plain() || !Exchange::takes(request) {
-            return self.send(request.clone()).await;
+            return Box::pin(self.send(request.clone())).await;
         }
         let line = self.line();
         let (number, exchange) = line.exchange(|channel| self.open(channel));
         let work = exchange.ask(request.clone().asked(), C::EFFECT);
         match within(&*self.clock, PATIENCE, work).await {
             Ok(Ok(answer)) => C::answered(answer).ok_or_else(Failure::malformed),
-            Ok(Err(Trouble::NoExchange)) => self.send(request.clone()).await,
+            Ok(Err(Trouble::NoExchange)) => Box::pin(self.send(request.clone())).await,
             Ok(Err(Trouble::Failed(failure))) => Err(failure),
             Err(_) => {
                 line.replace(number, &self.endpoint);

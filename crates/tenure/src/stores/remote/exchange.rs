@@ -283,3 +283,134 @@ impl Drop for Answers {
         drop(self.end());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::{FutureExt, StreamExt};
+    use tenure_api::tenure_v1::{
+        ExchangeRefusal, InspectLeaseRequest, ReleaseLeaseRequest, ReleaseLeaseResponse,
+    };
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn release() -> Call {
+        Call::ReleaseLease(ReleaseLeaseRequest::default())
+    }
+
+    fn long(bytes: usize) -> Call {
+        let key = "k".repeat(bytes);
+        Call::InspectLease(InspectLeaseRequest { key, ..InspectLeaseRequest::default() })
+    }
+
+    fn stand(answers: &Answers) {
+        answers.0.lock().stands = true;
+    }
+
+    fn numbers(calls: &mut Calls) -> Option<Vec<u64>> {
+        let request = calls.next().now_or_never()??;
+        Some(request.calls.iter().map(|call| call.number).collect())
+    }
+
+    fn failure(outcome: Outcome) -> Failure {
+        match outcome {
+            Err(Trouble::Failed(failure)) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_before_the_stream_stands_and_then_all_at_once() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        let mut asked: Vec<_> =
+            (0..3).map(|_| Box::pin(exchange.ask(release(), Effect::Write))).collect();
+        assert!(asked.iter_mut().all(|ask| ask.now_or_never().is_none()));
+        assert_eq!(numbers(&mut calls), None);
+        stand(&answers);
+        assert_eq!(numbers(&mut calls), Some(vec![1, 2, 3]));
+        assert_eq!(numbers(&mut calls), None);
+        let answer = Some(Answer::ReleaseLease(ReleaseLeaseResponse::default()));
+        answers.tell(ExchangeResponse { answers: vec![ExchangeAnswer { number: 2, answer }] });
+        assert!(asked[0].as_mut().now_or_never().is_none());
+        assert!(asked[1].as_mut().now_or_never().unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_dropped_before_it_is_sent_is_not_sent() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        let mut kept = pin!(exchange.ask(release(), Effect::Write));
+        let mut gone = Box::pin(exchange.ask(release(), Effect::Write));
+        assert!(gone.as_mut().now_or_never().is_none() && kept.as_mut().now_or_never().is_none());
+        drop(gone);
+        stand(&answers);
+        assert_eq!(numbers(&mut calls), Some(vec![1]));
+    }
+
+    #[tokio::test]
+    async fn only_what_was_sent_may_have_been_done() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        let mut write = Box::pin(exchange.ask(release(), Effect::Write));
+        let mut read = Box::pin(exchange.ask(long(1), Effect::Read));
+        assert!(write.as_mut().now_or_never().is_none() && read.as_mut().now_or_never().is_none());
+        stand(&answers);
+        assert_eq!(numbers(&mut calls), Some(vec![1, 2]));
+        let mut unsent = Box::pin(exchange.ask(release(), Effect::Write));
+        assert!(unsent.as_mut().now_or_never().is_none());
+        drop(answers);
+        let sent = failure(write.await);
+        assert_eq!((sent.error.kind(), sent.again), (ErrorKind::Unknown, false));
+        for failed in [failure(read.await), failure(unsent.await)] {
+            assert_eq!((failed.error.kind(), failed.again), (ErrorKind::Unavailable, true));
+        }
+        assert!(exchange.is_over());
+        let late = failure(exchange.ask(release(), Effect::Write).await);
+        assert!(late.again, "it was never sent");
+        assert_eq!(calls.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_message_has_an_end_and_so_has_the_line_before_it() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        stand(&answers);
+        let mut asked: Vec<_> =
+            (0..CALLS_MAX + 1).map(|_| Box::pin(exchange.ask(release(), Effect::Read))).collect();
+        assert!(asked.iter_mut().all(|ask| ask.now_or_never().is_none()));
+        let counts: Vec<_> =
+            std::iter::from_fn(|| numbers(&mut calls)).map(|sent| sent.len()).collect();
+        assert_eq!(counts, [AT_ONCE; CALLS_MAX / AT_ONCE], "one has to wait");
+        let (exchange, mut calls, answers) = Exchange::new();
+        stand(&answers);
+        let mut asked: Vec<_> =
+            (0..3).map(|_| Box::pin(exchange.ask(long(20 * 1024), Effect::Read))).collect();
+        assert!(asked.iter_mut().all(|ask| ask.now_or_never().is_none()));
+        let sent = calls.next().now_or_never().unwrap().unwrap();
+        assert!(sent.calls.len() == 2 && sent.encoded_len() <= BYTES_MAX);
+        assert_eq!(numbers(&mut calls), Some(vec![3]));
+        let request = InspectLeaseRequest { key: "k".repeat(BYTES_MAX), ..Default::default() };
+        assert!(!Exchange::takes(&request));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_what_its_status_would() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        stand(&answers);
+        let mut asked = pin!(exchange.ask(release(), Effect::Write));
+        assert!(asked.as_mut().now_or_never().is_none() && numbers(&mut calls).is_some());
+        let code = tonic::Code::PermissionDenied.into();
+        let refusal = ExchangeRefusal { code, ..ExchangeRefusal::default() };
+        let answer = Some(Answer::Refusal(refusal));
+        answers.tell(ExchangeResponse { answers: vec![ExchangeAnswer { number: 1, answer }] });
+        assert_eq!(failure(asked.await).error.kind(), ErrorKind::Denied);
+    }
+
+    #[tokio::test]
+    async fn the_stream_ends_with_its_last_answer() {
+        let (exchange, mut calls, answers) = Exchange::new();
+        stand(&answers);
+        assert_eq!(numbers(&mut calls), None);
+        drop(exchange);
+        assert_eq!(calls.next().now_or_never(), Some(None));
+    }
+}
