@@ -370,8 +370,8 @@ mod tests {
         assert_eq!(calls.next().await, None);
     }
 
-    #[tokio::test]
-    async fn a_message_has_an_end_and_so_has_the_line_before_it() {
+    #[test]
+    fn a_message_has_an_end_and_so_has_the_line_before_it() {
         let (exchange, mut calls, answers) = Exchange::new();
         stand(&answers);
         let mut asked: Vec<_> =
