@@ -1,6 +1,7 @@
 //! The door that every request comes through: it finds out who calls.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Extension, Request, State};
@@ -33,8 +34,8 @@ pub struct Token {
     pub grants: Vec<Grants>,
 }
 
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token").field("name", &self.name).finish_non_exhaustive()
     }
 }
@@ -159,6 +160,37 @@ fn dapr_token_of(headers: &HeaderMap) -> Option<&str> {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) names: Arc<[String]>,
+}
+
+/// Someone who stays for longer than one request, and may be let in no longer.
+pub(crate) struct Visitor {
+    door: Arc<Door>,
+    headers: HeaderMap,
+    peer: Peer,
+}
+
+impl Visitor {
+    /// Whoever came with these headers.
+    pub(crate) fn new(door: Arc<Door>, headers: HeaderMap, peer: Peer) -> Self {
+        Self { door, headers, peer }
+    }
+
+    /// Who it is now.
+    pub(crate) fn caller(&self) -> Result<Caller, Failure> {
+        let identity = self.door.identify(&self.headers, &self.peer.names)?;
+        Ok(Caller { identity, peer: Some(self.peer.address.ip()) })
+    }
+
+    /// Where it calls from.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.peer.address.ip()
+    }
+}
+
+impl fmt::Debug for Visitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visitor").field("peer", &self.peer).finish_non_exhaustive()
+    }
 }
 
 /// Lets a request in with its caller beside it, or turns it away in the words of its protocol.

@@ -30,6 +30,16 @@ impl Ledger {
         }
     }
 
+    /// Whether a call is written down, and not only counted.
+    pub(crate) fn writes(&self, call: &str) -> bool {
+        self.audit.as_ref().is_some_and(|audit| audit.wants(call))
+    }
+
+    /// Counts a call that is not written down.
+    pub(crate) fn count(&self, call: &'static str, code: Option<Code>) {
+        self.metrics.count(call, code);
+    }
+
     /// Writes down what is about to be done. What cannot be written down is not done.
     pub(crate) fn announce(&self, caller: &Caller, deed: &Deed<'_>) -> Result<(), Failure> {
         self.write(caller, deed).map_err(|error| {

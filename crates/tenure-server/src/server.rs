@@ -33,7 +33,7 @@ pub(crate) fn router(
     let guarded = rest::routes(Arc::clone(api))
         .layer(from_fn(whole))
         .merge(forrst::routes(api, calls)?)
-        .merge(grpc::services(api))
+        .merge(grpc::services(api, door))
         .merge(reflection(DESCRIPTORS)?)
         .layer(from_fn_with_state((Arc::clone(door), Arc::clone(api)), enter));
     let open = rest::open_routes(Arc::clone(api)).merge(grpc::health(api));

@@ -33,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const AT_ONCE: usize = 16;
 
 /// Calls whose requests go on for as long as the client likes.
-const ENDLESS: [&str; 2] = [
+const ENDLESS: [&str; 3] = [
+    "/tenure.v1.StoreService/Exchange",
     "/tenure.v1.StoreService/WatchKeys",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 ];

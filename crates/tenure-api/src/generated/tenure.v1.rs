@@ -1518,6 +1518,75 @@ pub struct AgreeResponse {
     #[prost(string, tag = "1")]
     pub fingerprint: ::prost::alloc::string::String,
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExchangeRequest {
+    /// At most 256.
+    #[prost(message, repeated, tag = "1")]
+    pub calls: ::prost::alloc::vec::Vec<ExchangeCall>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExchangeCall {
+    /// Greater than that of every call before it on the stream; the first is at least 1.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(oneof = "exchange_call::Call", tags = "2, 3, 4, 5")]
+    pub call: ::core::option::Option<exchange_call::Call>,
+}
+/// Nested message and enum types in `ExchangeCall`.
+pub mod exchange_call {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Call {
+        #[prost(message, tag = "2")]
+        TryAcquire(super::TryAcquireRequest),
+        #[prost(message, tag = "3")]
+        RenewLease(super::RenewLeaseRequest),
+        #[prost(message, tag = "4")]
+        ReleaseLease(super::ReleaseLeaseRequest),
+        #[prost(message, tag = "5")]
+        InspectLease(super::InspectLeaseRequest),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExchangeResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub answers: ::prost::alloc::vec::Vec<ExchangeAnswer>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExchangeAnswer {
+    /// That of the call.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    #[prost(oneof = "exchange_answer::Answer", tags = "2, 3, 4, 5, 6")]
+    pub answer: ::core::option::Option<exchange_answer::Answer>,
+}
+/// Nested message and enum types in `ExchangeAnswer`.
+pub mod exchange_answer {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Answer {
+        #[prost(message, tag = "2")]
+        TryAcquire(super::TryAcquireResponse),
+        #[prost(message, tag = "3")]
+        RenewLease(super::RenewLeaseResponse),
+        #[prost(message, tag = "4")]
+        ReleaseLease(super::ReleaseLeaseResponse),
+        #[prost(message, tag = "5")]
+        InspectLease(super::InspectLeaseResponse),
+        #[prost(message, tag = "6")]
+        Refusal(super::ExchangeRefusal),
+    }
+}
+/// What the status of the call would be, had it been made by itself.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExchangeRefusal {
+    /// A google.rpc.Code.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// A google.rpc.Status, as in grpc-status-details-bin.
+    #[prost(bytes = "vec", tag = "3")]
+    pub details: ::prost::alloc::vec::Vec<u8>,
+}
 /// Generated client implementations.
 #[cfg(feature = "grpc")]
 pub mod store_service_client {
@@ -1827,6 +1896,34 @@ pub mod store_service_client {
                 .insert(GrpcMethod::new("tenure.v1.StoreService", "Agree"));
             self.inner.unary(req, path, codec).await
         }
+        /// Many calls on one stream, for clients that make many: each has a number, and is answered under
+        /// it when it is done, in whatever order. A call means what the method of its name means; the
+        /// caller and its rights are looked at anew with every message. A stream that ends says nothing
+        /// of calls that it has not answered: they may have been done or not.
+        pub async fn exchange(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::ExchangeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExchangeResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tenure.v1.StoreService/Exchange",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tenure.v1.StoreService", "Exchange"));
+            self.inner.streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1913,6 +2010,20 @@ pub mod store_service_server {
             &self,
             request: tonic::Request<super::AgreeRequest>,
         ) -> std::result::Result<tonic::Response<super::AgreeResponse>, tonic::Status>;
+        /// Server streaming response type for the Exchange method.
+        type ExchangeStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExchangeResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Many calls on one stream, for clients that make many: each has a number, and is answered under
+        /// it when it is done, in whatever order. A call means what the method of its name means; the
+        /// caller and its rights are looked at anew with every message. A stream that ends says nothing
+        /// of calls that it has not answered: they may have been done or not.
+        async fn exchange(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::ExchangeRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::ExchangeStream>, tonic::Status>;
     }
     /// A store over the wire, for clients that wait, renew and give up by themselves: tenure's own
     /// library with a tenure:// URL. Other clients use LockService.
@@ -2398,6 +2509,54 @@ pub mod store_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tenure.v1.StoreService/Exchange" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExchangeSvc<T: StoreService>(pub Arc<T>);
+                    impl<
+                        T: StoreService,
+                    > tonic::server::StreamingService<super::ExchangeRequest>
+                    for ExchangeSvc<T> {
+                        type Response = super::ExchangeResponse;
+                        type ResponseStream = T::ExchangeStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::ExchangeRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as StoreService>::exchange(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExchangeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -8,6 +8,7 @@ mod lent;
 mod lock;
 mod read;
 mod ready;
+mod stay;
 mod store;
 mod watching;
 
@@ -23,7 +24,8 @@ use tokio::sync::watch;
 pub use hold::{HoldEvent, Holding};
 pub use lock::{Granted, Order, Renewal};
 pub use read::{LockState, PageOf, StoreState};
-pub(crate) use store::ANY_USE;
+pub(crate) use stay::Stay;
+pub(crate) use store::{ANY_USE, LOOK};
 pub use store::{OWNERS_MAX, STORED_KEY_MAX};
 pub use watching::{News, Watching};
 

@@ -32,7 +32,7 @@ const PAGE_MAX: usize = 1000;
 pub(crate) const ANY_USE: &[Verb] = &[Verb::Acquire, Verb::Read, Verb::List];
 
 /// Whoever may lock a key may also see who holds it, to wait for it.
-pub(super) const LOOK: &[Verb] = &[Verb::Read, Verb::Acquire];
+pub(crate) const LOOK: &[Verb] = &[Verb::Read, Verb::Acquire];
 
 impl Api {
     /// What a store says of itself, narrowed to what this server allows.
@@ -267,6 +267,9 @@ impl Api {
         key: &Key,
         (fence, code): (Option<Fence>, Option<Code>),
     ) {
+        if !self.ledger.writes(call) {
+            return self.ledger.count(call, code);
+        }
         let place = &self.place(store, key);
         self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
     }

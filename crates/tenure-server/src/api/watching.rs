@@ -10,13 +10,12 @@ use futures_util::{FutureExt, StreamExt};
 use tenure::Key;
 use tenure::watch::Watch;
 use tenure_api::Code;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
-use super::Api;
 use super::store::LOOK;
+use super::{Api, Stay};
 use crate::access::Caller;
 use crate::failure::Failure;
-use crate::quota::Ticket;
 use crate::rooms::NamedStore;
 
 /// How many keys one client may have watched on one stream.
@@ -49,8 +48,7 @@ pub struct Watching {
     keys: HashMap<Key, Entry>,
     turns: FuturesUnordered<Turning>,
     news: News,
-    closing: watch::Receiver<bool>,
-    _ticket: Ticket,
+    stay: Stay,
 }
 
 struct Entry {
@@ -81,20 +79,24 @@ impl Api {
     /// # Errors
     /// `NoSuchPlace`, `LimitReached`.
     pub fn watching(&self, caller: &Caller, store: &str) -> Result<Watching, Failure> {
-        caller.must_somewhere(LOOK)?;
+        let stay = self.stay(caller, LOOK)?;
         Ok(Watching {
             caller: caller.clone(),
             named: self.rooms.store(store)?.1.clone(),
             keys: HashMap::new(),
             turns: FuturesUnordered::new(),
             news: News::default(),
-            closing: self.closing.subscribe(),
-            _ticket: self.streams.take(caller.client())?,
+            stay,
         })
     }
 }
 
 impl Watching {
+    /// Who calls from here on.
+    pub fn called_by(&mut self, caller: Caller) {
+        self.caller = caller;
+    }
+
     /// Watches one more key; whether it stands, [`next`](Self::next) tells.
     pub fn add(&mut self, key: Key) {
         if let Some(entry) = self.keys.get(&key) {
@@ -150,9 +152,7 @@ impl Watching {
         while self.news.len() == 0 {
             let turn = tokio::select! {
                 biased;
-                _ = self.closing.wait_for(|closing| *closing) => {
-                    return Err(Failure::new(Code::ShuttingDown, "the server is going down"));
-                }
+                failure = self.stay.over() => return Err(failure),
                 Some(turn) = self.turns.next() => turn,
             };
             self.take(turn);

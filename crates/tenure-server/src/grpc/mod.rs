@@ -1,5 +1,7 @@
 //! tenure's own API over gRPC.
 
+mod calls;
+mod exchange;
 mod health;
 mod locks;
 mod status;
@@ -22,6 +24,7 @@ pub(crate) use status::status_of;
 
 use crate::access::Caller;
 use crate::api::Api;
+use crate::door::Door;
 use crate::failure::Failure;
 use crate::http::body::BYTES_MAX;
 use locks::LockGrpc;
@@ -31,9 +34,9 @@ use store::StoreGrpc;
 pub(crate) const MESSAGE_MAX: usize = BYTES_MAX;
 
 /// The services for whoever was let in.
-pub(crate) fn services(api: &Arc<Api>) -> Router {
+pub(crate) fn services(api: &Arc<Api>, door: &Arc<Door>) -> Router {
     let locks = LockServiceServer::new(LockGrpc::new(Arc::clone(api)));
-    let stores = StoreServiceServer::new(StoreGrpc::new(Arc::clone(api)));
+    let stores = StoreServiceServer::new(StoreGrpc::new(Arc::clone(api), Arc::clone(door)));
     let routes = Routes::new(locks.max_decoding_message_size(MESSAGE_MAX))
         .add_service(stores.max_decoding_message_size(MESSAGE_MAX));
     routes.prepare().into_axum_router().reset_fallback().layer(map_response(typed))

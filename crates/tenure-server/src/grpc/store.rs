@@ -4,22 +4,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{Stream, stream};
-use tenure::claim::{Attempt, Eviction, ListQuery, Pledge, Released, Renewal, Renewed};
+use tenure::claim::{Eviction, ListQuery, Pledge};
 use tenure::{Key, Namespace};
+use tenure_api::Code;
 use tenure_api::tenure_v1::store_service_server::StoreService;
 use tenure_api::tenure_v1::{
-    AgreeRequest, AgreeResponse, ForceReleaseRequest, ForceReleaseResponse, GetInfoRequest,
-    GetInfoResponse, InspectLeaseRequest, InspectLeaseResponse, ListLeasesRequest,
-    ListLeasesResponse, ReleaseLeaseRequest, ReleaseLeaseResponse, RenewLeaseRequest,
-    RenewLeaseResponse, TryAcquireRequest, TryAcquireResponse, WatchKeysRequest, WatchKeysResponse,
-    WatchRefusal,
+    AgreeRequest, AgreeResponse, ExchangeRequest, ExchangeResponse, ForceReleaseRequest,
+    ForceReleaseResponse, GetInfoRequest, GetInfoResponse, InspectLeaseRequest,
+    InspectLeaseResponse, ListLeasesRequest, ListLeasesResponse, ReleaseLeaseRequest,
+    ReleaseLeaseResponse, RenewLeaseRequest, RenewLeaseResponse, TryAcquireRequest,
+    TryAcquireResponse, WatchKeysRequest, WatchKeysResponse, WatchRefusal,
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use super::caller_of;
-use super::stored::{claim, grant, info, key, lease, ttl};
-use super::wire::count;
+use super::exchange::Exchange;
+use super::stored::{info, key, lease};
+use super::{caller_of, calls};
 use crate::api::{Api, News, Watching};
+use crate::door::{Door, Peer, Visitor};
+use crate::failure::Failure;
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -27,11 +30,20 @@ type Answer<T> = Result<Response<T>, Status>;
 #[derive(Debug)]
 pub(super) struct StoreGrpc {
     api: Arc<Api>,
+    door: Arc<Door>,
 }
 
 impl StoreGrpc {
-    pub(super) fn new(api: Arc<Api>) -> Self {
-        Self { api }
+    pub(super) fn new(api: Arc<Api>, door: Arc<Door>) -> Self {
+        Self { api, door }
+    }
+
+    /// Whoever opens a stream, and what comes on it.
+    fn visitor<T>(&self, request: Request<T>) -> Result<(Visitor, T), Failure> {
+        let (metadata, extensions, requests) = request.into_parts();
+        let unknown = || Failure::new(Code::Unauthenticated, "nobody knows who calls");
+        let peer = extensions.get::<Peer>().cloned().ok_or_else(unknown)?;
+        Ok((Visitor::new(Arc::clone(&self.door), metadata.into_headers(), peer), requests))
     }
 }
 
@@ -45,25 +57,14 @@ impl StoreService for StoreGrpc {
 
     async fn try_acquire(&self, request: Request<TryAcquireRequest>) -> Answer<TryAcquireResponse> {
         let caller = caller_of(&request)?;
-        let request = request.into_inner();
-        let store = request.store.clone();
-        let (granted, status) =
-            match self.api.try_acquire(&caller, &store, &claim(request)?).await? {
-                Attempt::Granted(lease) => (true, lease.status()),
-                Attempt::Held(status) => (false, status),
-            };
-        Ok(Response::new(TryAcquireResponse { granted, lease: Some(lease(&status)) }))
+        let answer = calls::try_acquire(&self.api, &caller, request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 
     async fn renew_lease(&self, request: Request<RenewLeaseRequest>) -> Answer<RenewLeaseResponse> {
         let caller = caller_of(&request)?;
-        let RenewLeaseRequest { store, grant: named, ttl: asked } = request.into_inner();
-        let renewal = Renewal { grant: grant(named)?, ttl: ttl(asked)? };
-        let (renewed, status) = match self.api.renew_lease(&caller, &store, &renewal).await? {
-            Renewed::Renewed(lease) => (true, Some(lease.status())),
-            Renewed::Lost(status) => (false, status),
-        };
-        Ok(Response::new(RenewLeaseResponse { renewed, lease: status.as_ref().map(lease) }))
+        let answer = calls::renew_lease(&self.api, &caller, request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 
     async fn release_lease(
@@ -71,13 +72,8 @@ impl StoreService for StoreGrpc {
         request: Request<ReleaseLeaseRequest>,
     ) -> Answer<ReleaseLeaseResponse> {
         let caller = caller_of(&request)?;
-        let ReleaseLeaseRequest { store, grant: named } = request.into_inner();
-        let (released, status) =
-            match self.api.release_lease(&caller, &store, &grant(named)?).await? {
-                Released::Released(status) => (true, Some(status)),
-                Released::NotHeld(status) => (false, status),
-            };
-        Ok(Response::new(ReleaseLeaseResponse { released, lease: status.as_ref().map(lease) }))
+        let answer = calls::release_lease(&self.api, &caller, request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 
     async fn force_release(
@@ -86,7 +82,7 @@ impl StoreService for StoreGrpc {
     ) -> Answer<ForceReleaseResponse> {
         let caller = caller_of(&request)?;
         let ForceReleaseRequest { store, key: named, reason } = request.into_inner();
-        let eviction = Eviction::new(key(&named)?, &reason).map_err(crate::Failure::from)?;
+        let eviction = Eviction::new(key(&named)?, &reason).map_err(Failure::from)?;
         let evicted = self.api.force_release(&caller, &store, &eviction).await?;
         Ok(Response::new(ForceReleaseResponse { evicted: evicted.as_ref().map(lease) }))
     }
@@ -96,15 +92,8 @@ impl StoreService for StoreGrpc {
         request: Request<InspectLeaseRequest>,
     ) -> Answer<InspectLeaseResponse> {
         let caller = caller_of(&request)?;
-        let InspectLeaseRequest { store, key: named, owners } = request.into_inner();
-        let found = self.api.inspect_lease(&caller, &store, &key(&named)?, &owners).await?;
-        Ok(Response::new(match found {
-            None => InspectLeaseResponse::default(),
-            Some((status, owner)) => InspectLeaseResponse {
-                lease: Some(lease(&status)),
-                owner: owner.map_or(0, |index| count(index + 1)),
-            },
-        }))
+        let answer = calls::inspect_lease(&self.api, &caller, request.into_inner()).await?;
+        Ok(Response::new(answer))
     }
 
     async fn list_leases(&self, request: Request<ListLeasesRequest>) -> Answer<ListLeasesResponse> {
@@ -126,15 +115,33 @@ impl StoreService for StoreGrpc {
         &self,
         request: Request<Streaming<WatchKeysRequest>>,
     ) -> Answer<Self::WatchKeysStream> {
-        let caller = caller_of(&request)?;
-        let mut requests = request.into_inner();
+        let (visitor, mut requests) = self.visitor(request)?;
         let first = requests.message().await?.unwrap_or_default();
-        let mut watching = self.api.watching(&caller, &first.store)?;
+        let mut watching = self.api.watching(&visitor.caller()?, &first.store)?;
         follow(&mut watching, first);
-        let told = stream::unfold(Some((requests, watching)), |state| async move {
-            let (mut requests, mut watching) = state?;
-            match tell(&mut requests, &mut watching).await {
-                Ok(news) => Some((Ok(news?), Some((requests, watching)))),
+        let state = Some((visitor, requests, watching));
+        let told = stream::unfold(state, |state| async move {
+            let (visitor, mut requests, mut watching) = state?;
+            match tell(&visitor, &mut requests, &mut watching).await {
+                Ok(news) => Some((Ok(news?), Some((visitor, requests, watching)))),
+                Err(status) => Some((Err(status), None)),
+            }
+        });
+        Ok(Response::new(Box::pin(told)))
+    }
+
+    type ExchangeStream = Pin<Box<dyn Stream<Item = Result<ExchangeResponse, Status>> + Send>>;
+
+    async fn exchange(
+        &self,
+        request: Request<Streaming<ExchangeRequest>>,
+    ) -> Answer<Self::ExchangeStream> {
+        let (visitor, requests) = self.visitor(request)?;
+        let exchange = Exchange::new(Arc::clone(&self.api), visitor, requests)?;
+        let told = stream::unfold(Some(exchange), |exchange| async move {
+            let mut exchange = exchange?;
+            match exchange.next().await {
+                Ok(answers) => Some((Ok(answers?), Some(exchange))),
                 Err(status) => Some((Err(status), None)),
             }
         });
@@ -144,7 +151,7 @@ impl StoreService for StoreGrpc {
     async fn agree(&self, request: Request<AgreeRequest>) -> Answer<AgreeResponse> {
         let caller = caller_of(&request)?;
         let AgreeRequest { store, namespace, fingerprint } = request.into_inner();
-        let namespace = Namespace::new(&namespace).map_err(crate::Failure::from)?;
+        let namespace = Namespace::new(&namespace).map_err(Failure::from)?;
         let pledge = Pledge { namespace, fingerprint };
         let fingerprint = self.api.agree(&caller, &store, &pledge).await?;
         Ok(Response::new(AgreeResponse { fingerprint }))
@@ -153,6 +160,7 @@ impl StoreService for StoreGrpc {
 
 /// Follows requests until there is something to tell; `None` when the client has no more.
 async fn tell(
+    visitor: &Visitor,
     requests: &mut Streaming<WatchKeysRequest>,
     watching: &mut Watching,
 ) -> Result<Option<WatchKeysResponse>, Status> {
@@ -160,7 +168,10 @@ async fn tell(
         tokio::select! {
             news = watching.next() => return Ok(Some(told(news?))),
             request = requests.message() => match request? {
-                Some(request) => follow(watching, request),
+                Some(request) => {
+                    watching.called_by(visitor.caller()?);
+                    follow(watching, request);
+                }
                 None => return Ok(None),
             },
         }
@@ -183,7 +194,7 @@ fn follow(watching: &mut Watching, request: WatchKeysRequest) {
 
 fn told(news: News) -> WatchKeysResponse {
     let texts = |keys: Vec<Key>| keys.iter().map(Key::to_string).collect();
-    let refusal = |(key, why): (String, crate::Failure)| WatchRefusal {
+    let refusal = |(key, why): (String, Failure)| WatchRefusal {
         key,
         reason: why.code.name().to_owned(),
         message: why.message,

@@ -7,6 +7,8 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use tenure::clock::{SystemClock, within};
+use tenure_api::tenure_v1::exchange_answer::Answer;
+use tenure_api::tenure_v1::{ExchangeRefusal, ExchangeResponse};
 use tonic::{Code, Status};
 
 use crate::dice::{Dice, replay, seeds};
@@ -89,12 +91,20 @@ async fn send(
         false => call(channel, &method.path, None, message).await,
     };
     match answers {
-        Ok(mut answers) => {
-            let first = within(&SystemClock, SOON, answers.message()).await;
-            first.ok().and_then(Result::err)
-        }
+        Ok(mut answers) => match within(&SystemClock, SOON, answers.message()).await.ok()? {
+            Ok(told) if method.path.ends_with("/Exchange") => refused(&told?),
+            told => told.err(),
+        },
         Err(status) => Some(status),
     }
+}
+
+/// What was wrong with a call on a stream, as if it had been made by itself.
+fn refused(message: &[u8]) -> Option<Status> {
+    let mut answers = ExchangeResponse::decode(message).unwrap().answers;
+    let Answer::Refusal(refusal) = answers.pop()?.answer? else { return None };
+    let ExchangeRefusal { code, message, details } = refusal;
+    Some(Status::with_details(Code::from(code), message, details.into()))
 }
 
 /// Whether it was a fault of the server's and not of the request.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod encrypted;
+mod exchange;
 mod rights;
 mod same_lock;
 mod stage;

@@ -31,8 +31,9 @@ async fn a_change_after_the_watch_stands_is_never_missed() {
 
 #[tokio::test]
 async fn a_thousand_keys_share_one_stream() {
-    let stage = Stage::with("[limits]\nstreams_per_client = 1\n").await;
-    let store = stage.store("").await.unwrap();
+    // One more is for the calls.
+    let stage = Stage::with("[limits]\nstreams_per_client = 2\n").await;
+    let store = stage.store("?connections=1").await.unwrap();
     let mut watches = Vec::new();
     for n in 0..1000 {
         let claim = claim(&format!("t1/default/k{n}"), "o");

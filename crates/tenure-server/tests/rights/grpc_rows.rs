@@ -5,11 +5,12 @@ use tenure_api::dapr_v1::{
     ForceUnlockRequestAlpha2, GetMetadataRequest, LockRequestAlpha2, SetMetadataRequest,
     TryLockRequest, UnlockRequest as DaprUnlockRequest, UnlockRequestAlpha2,
 };
+use tenure_api::tenure_v1::exchange_call::Call;
 use tenure_api::tenure_v1::{
-    AgreeRequest, ForceReleaseRequest, ForceUnlockRequest, GetInfoRequest, GetRequest, HoldRequest,
-    InspectLeaseRequest, ListLeasesRequest, ListRequest, ListStoresRequest, LockRequest,
-    ReleaseLeaseRequest, RenewLeaseRequest, RenewRequest, StoredGrant, Target, TryAcquireRequest,
-    UnlockRequest, WatchEventsRequest, WatchKeysRequest,
+    AgreeRequest, ExchangeCall, ExchangeRequest, ForceReleaseRequest, ForceUnlockRequest,
+    GetInfoRequest, GetRequest, HoldRequest, InspectLeaseRequest, ListLeasesRequest, ListRequest,
+    ListStoresRequest, LockRequest, ReleaseLeaseRequest, RenewLeaseRequest, RenewRequest,
+    StoredGrant, Target, TryAcquireRequest, UnlockRequest, WatchEventsRequest, WatchKeysRequest,
 };
 use tenure_server::Verb::{Acquire, Admin, Force, List, Read};
 
@@ -141,7 +142,39 @@ pub(crate) fn store_rows() -> Vec<Row> {
     let path = "/tenure.v1.StoreService/WatchKeys";
     let row = tenure(path, Here(&[Read, Acquire]), "done", watch);
     rows.push(Row { ask: Ask::Watch(watch), ..row });
+    rows.extend(exchange_rows());
     rows
+}
+
+/// The same calls once more, on a stream.
+fn exchange_rows() -> Vec<Row> {
+    fn row(verbs: &'static [tenure_server::Verb], call: fn(&Spot) -> Vec<u8>) -> Row {
+        let row = tenure("/tenure.v1.StoreService/Exchange", Here(verbs), "done", call);
+        Row { ask: Ask::Exchange(call), ..row }
+    }
+    fn one(call: Call) -> Vec<u8> {
+        let calls = vec![ExchangeCall { number: 1, call: Some(call) }];
+        ExchangeRequest { calls }.encode_to_vec()
+    }
+    vec![
+        row(&[Acquire], |spot| {
+            let (key, owner, ttl) = (stored(spot), "x".to_owned(), second());
+            let request = TryAcquireRequest { key, owner, ttl, ..TryAcquireRequest::default() };
+            one(Call::TryAcquire(request))
+        }),
+        row(&[Acquire], |spot| {
+            let (grant, ttl) = (grant(spot), second());
+            one(Call::RenewLease(RenewLeaseRequest { store: String::new(), grant, ttl }))
+        }),
+        row(&[Acquire], |spot| {
+            let (store, grant) = (String::new(), grant(spot));
+            one(Call::ReleaseLease(ReleaseLeaseRequest { store, grant }))
+        }),
+        row(&[Read, Acquire], |spot| {
+            let request = InspectLeaseRequest { key: stored(spot), ..Default::default() };
+            one(Call::InspectLease(request))
+        }),
+    ]
 }
 
 pub(crate) fn dapr_rows() -> Vec<Row> {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use prost::Message;
-use tenure_api::tenure_v1::WatchKeysResponse;
+use tenure_api::tenure_v1::exchange_answer::Answer;
+use tenure_api::tenure_v1::{ExchangeRefusal, ExchangeResponse, WatchKeysResponse};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -27,6 +28,8 @@ pub(crate) enum Ask {
     Grpc(fn(&Spot) -> Vec<u8>),
     /// Messages, of which more could follow.
     Watch(fn(&Spot) -> Vec<u8>),
+    /// The same, with one call in it.
+    Exchange(fn(&Spot) -> Vec<u8>),
 }
 
 /// What a surface says to whoever may not, and to a stranger.
@@ -91,8 +94,26 @@ impl Row {
                     Err(status) => told(&status),
                 }
             }
+            Ask::Exchange(message) => {
+                match converse(&wire.channel, self.route, token, vec![message(spot)]).await {
+                    Ok(mut answers) => {
+                        let first = answers.message().await.unwrap().unwrap();
+                        let mut answers = ExchangeResponse::decode(&*first).unwrap().answers;
+                        match answers.pop().unwrap().answer.unwrap() {
+                            Answer::Refusal(refusal) => told(&status_of(refusal)),
+                            _ => "done".to_owned(),
+                        }
+                    }
+                    Err(status) => told(&status),
+                }
+            }
         }
     }
+}
+
+fn status_of(refusal: ExchangeRefusal) -> Status {
+    let ExchangeRefusal { code, message, details } = refusal;
+    Status::with_details(Code::from(code), message, details.into())
 }
 
 fn said(Reply { status, body }: &Reply) -> String {

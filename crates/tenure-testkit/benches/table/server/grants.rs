@@ -1,8 +1,14 @@
 //! Durable grants a second through the server, beside Redis that syncs every write.
 
-use anyhow::{Context, Result, ensure};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
 use redis::aio::MultiplexedConnection;
+use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
 use tenure::clock::{Clock, SystemClock};
+use tenure::random::SystemRandom;
+use tenure::{Holder, Key, Owner, Store};
 use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
 use tenure_api::tenure_v1::{LockRequest, Renewal, Target, UnlockRequest};
 use tenure_testkit::servers::redis::start_redis;
@@ -17,8 +23,8 @@ use crate::sample::{Pairs, elapsed_since, on_all_cores, rate};
 const ROUNDS: usize = 5;
 /// Grants of each caller in one round.
 const SHARE: usize = 60;
-/// The multiplexed path: so many connections carry all callers.
-const CHANNELS: usize = 4;
+/// So many connections carry all callers by gRPC.
+const CONNECTIONS: usize = 4;
 const DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
@@ -31,8 +37,10 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let redis = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &beside])?;
     let address = redis.address();
     on_all_cores(async {
+        let url = format!("tenure://{}?connections={CONNECTIONS}", served.address);
+        let store = tenure::stores::open(&url, Arc::new(SystemClock)).await?;
         let mut channels = Vec::new();
-        for _ in 0..CHANNELS {
+        for _ in 0..CONNECTIONS {
             channels.push(served.client().await?);
         }
         let client = redis::Client::open(format!("redis://{address}/"))?;
@@ -41,39 +49,53 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
             connections.push(client.get_multiplexed_async_connection().await?);
             rests.push(Rest::connect(served.address).await?);
         }
-        let (mut beside_redis, mut beside_grpc) = (Pairs::default(), Pairs::default());
+        let mut rates = Rates::default();
         for round in 0..=ROUNDS {
             let redis = in_turn(connections.iter().cloned().enumerate().map(by_hand)).await?;
-            let grpc =
-                in_turn((0..CALLERS).map(|at| over_grpc(at, channels[at % CHANNELS].clone())));
-            let grpc = grpc.await?;
+            let stream = in_turn((0..CALLERS).map(|at| on_a_stream(at, Arc::clone(&store))));
+            let stream = stream.await?;
+            let unary = (0..CALLERS).map(|at| over_grpc(at, channels[at % CONNECTIONS].clone()));
+            let unary = in_turn(unary).await?;
             let start = SystemClock.now();
             rests = all(rests.into_iter().enumerate().map(over_rest)).await?;
             let rest = rate((CALLERS * SHARE) as u64, elapsed_since(start));
             // The first round fills the caches of all.
             if round > 0 {
-                beside_redis.push(grpc, redis);
-                beside_grpc.push(rest, grpc);
+                rates.stream.push(stream, redis);
+                rates.unary.push(unary, redis);
+                rates.rest.push(rest, redis);
             }
         }
-        let ratio = beside_redis.ratio()?;
-        let row = Row::new("server: gRPC, 64 callers", per_second(beside_redis.measured()?))
-            .beside(format!("Redis {}", per_second(beside_redis.reference()?)))
-            .ratio(ratio)
-            .target("≥ 1.00", ratio >= 1.0)
-            .unsure_if(beside_redis.is_unsteady())
-            .note("locked and unlocked, synced; Redis: appendfsync always, 64 connections");
-        table.add(row);
-        let ratio = beside_grpc.ratio()?;
-        let row = Row::new("server: REST, 64 connections", per_second(beside_grpc.measured()?))
-            .beside(format!("gRPC {}", per_second(beside_grpc.reference()?)))
-            .ratio(ratio)
-            .target("≥ 0.40", ratio >= 0.4)
-            .unsure_if(beside_grpc.is_unsteady())
-            .note("the same, HTTP/1.1");
-        table.add(row);
-        Ok(())
+        rates.tell(table)
     })
+}
+
+/// Grants a second of each way, beside those of Redis in the same round.
+#[derive(Default)]
+struct Rates {
+    stream: Pairs,
+    unary: Pairs,
+    rest: Pairs,
+}
+
+impl Rates {
+    fn tell(self, table: &mut Table) -> Result<()> {
+        let row = |name, pairs: &Pairs| -> Result<Row> {
+            let beside = format!("Redis {}", per_second(pairs.reference()?));
+            let row = Row::new(name, per_second(pairs.measured()?)).beside(beside);
+            Ok(row.ratio(pairs.ratio()?).unsure_if(pairs.is_unsteady()))
+        };
+        let ratio = self.stream.ratio()?;
+        let note = "locked and unlocked, synced; Redis: appendfsync always, 64 connections";
+        let stream = row("server: gRPC stream, 64 callers", &self.stream)?;
+        table.add(stream.target("≥ 1.00", ratio >= 1.0).note(note));
+        let unary = row("server: gRPC requests, 64 callers", &self.unary)?;
+        table.add(unary.note("the same, a request for each"));
+        let ratio = self.rest.ratio()?;
+        let rest = row("server: REST, 64 connections", &self.rest)?;
+        table.add(rest.target("≥ 0.40", ratio >= 0.4).note("the same, HTTP/1.1"));
+        Ok(())
+    }
 }
 
 /// The rate at which callers that work at once get grants.
@@ -94,6 +116,24 @@ async fn by_hand((at, mut connection): (usize, MultiplexedConnection)) -> Result
         ensure!(answer.is_some(), "held");
         let gone: i64 = delete.key(&key).arg("owner").invoke_async(&mut connection).await?;
         ensure!(gone == 1, "not held");
+    }
+    Ok(())
+}
+
+async fn on_a_stream(at: usize, store: Arc<dyn Store>) -> Result<()> {
+    let key = Key::new(&format!("t1/default/stream{at}"))?;
+    for _ in 0..SHARE {
+        let claim = Claim {
+            key: key.clone(),
+            owner: Owner::generate(&SystemRandom)?,
+            ttl: Duration::from_secs(30),
+            holder: Holder::new("bench")?,
+            reentry: Reentry::Adopt,
+        };
+        let Attempt::Granted(lease) = store.try_acquire(&claim).await? else { bail!("held") };
+        let grant = Grant { key: lease.key, owner: lease.owner, fence: Some(lease.fence) };
+        let released = store.release(&grant).await?;
+        ensure!(matches!(released, Released::Released(_)), "not held");
     }
     Ok(())
 }

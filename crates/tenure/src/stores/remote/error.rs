@@ -10,8 +10,11 @@ use tonic_types::StatusExt;
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind};
 
+const NO_ANSWER: &str = "the answer of the server did not come";
+pub(super) const MALFORMED: &str = "the server's answer is not one that this version understands";
+
 /// A request that failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Failure {
     /// Nothing was changed, and the connection is the likely cause: another may do.
     pub(super) again: bool,
@@ -42,7 +45,7 @@ impl Failure {
             tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => {
                 refused(ErrorKind::Denied, "something before the server refused the request")
             }
-            _ => Self::doubtful(effect, "the answer of the server did not come".to_owned()),
+            _ => Self::doubtful(effect, NO_ANSWER.to_owned()),
         };
         Self { error: failure.error.caused_by(status), ..failure }
     }
@@ -50,6 +53,28 @@ impl Failure {
     pub(super) fn silence(effect: Effect, limit: Duration) -> Self {
         let text = format!("the server did not answer within {limit:?}");
         Self { again: false, ..Self::doubtful(effect, text) }
+    }
+
+    /// Sent on a stream that ended before the answer.
+    pub(super) fn cut(effect: Effect) -> Self {
+        Self::doubtful(effect, NO_ANSWER.to_owned())
+    }
+
+    /// Sent on a stream that this ended before the answer.
+    pub(super) fn cut_by(effect: Effect, status: Status) -> Self {
+        let failure = Self::cut(effect);
+        Self { error: failure.error.caused_by(status), ..failure }
+    }
+
+    /// Never sent.
+    pub(super) fn unsent() -> Self {
+        let text = "the connection to the server broke before the request was sent";
+        Self { again: true, error: Error::unavailable(text) }
+    }
+
+    /// Answered with something that says nothing here.
+    pub(super) fn malformed() -> Self {
+        Self { again: false, error: Error::unknown(MALFORMED) }
     }
 
     /// Sent, and no usable answer.
@@ -65,6 +90,11 @@ impl Failure {
 fn code_of(status: &Status) -> Option<Code> {
     let info = status.get_details_error_info()?;
     Code::by_name(&info.reason).filter(|_| info.domain == tenure_api::DOMAIN)
+}
+
+/// Whether a server has no streams of calls, or none left for this client.
+pub(super) fn has_no_exchange(status: &Status) -> bool {
+    status.code() == tonic::Code::Unimplemented || code_of(status) == Some(Code::LimitReached)
 }
 
 /// The error that the server's code means to a caller of a store.
@@ -152,6 +182,26 @@ mod tests {
         ] {
             assert_eq!(Failure::of(status(code), Effect::Write).error.kind(), kind, "{code}");
         }
+    }
+
+    #[test]
+    fn what_was_on_a_stream_may_have_been_done_whatever_ended_the_stream() {
+        for status in Code::ALL.map(status).into_iter().chain([Status::unavailable("reset")]) {
+            let failure = Failure::cut_by(Effect::Write, status.clone());
+            assert_eq!((failure.error.kind(), failure.again), (ErrorKind::Unknown, false));
+            let failure = Failure::cut_by(Effect::Read, status);
+            assert_eq!((failure.error.kind(), failure.again), (ErrorKind::Unavailable, true));
+        }
+        assert_eq!(Failure::unsent().error.retry(), Retry::Safe);
+    }
+
+    #[test]
+    fn a_server_without_streams_of_calls_is_known() {
+        assert!(has_no_exchange(&Status::unimplemented("")));
+        assert!(has_no_exchange(&status(Code::NoSuchMethod)));
+        assert!(has_no_exchange(&status(Code::LimitReached)));
+        assert!(!has_no_exchange(&status(Code::Unauthenticated)));
+        assert!(!has_no_exchange(&Status::unavailable("")));
     }
 
     #[test]

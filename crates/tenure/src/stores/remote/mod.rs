@@ -38,6 +38,12 @@
 //! written by [`KeyPolicy::raw`](crate::KeyPolicy::raw) belong to no namespace and need the verb
 //! on `*`.
 //!
+//! # Connections
+//! Claims, renewals, releases and looks of all callers share one stream on each connection, which is
+//! opened with the first of them: whatever waits by then travels in one message. A server that has
+//! no such streams, or none left for this client (`streams_per_client`), gets a request for each. A
+//! store has at most one more stream than it has connections.
+//!
 //! # Waiting
 //! The server wakes whoever waits: one stream tells this process of changes to all keys that it
 //! waits for. When it breaks, all waiters look, and again when their keys are watched on the next
@@ -50,6 +56,7 @@
 
 mod client;
 mod error;
+mod exchange;
 mod options;
 mod owners;
 mod store;

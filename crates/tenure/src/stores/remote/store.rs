@@ -79,7 +79,7 @@ impl RemoteStore {
             key: key.to_string(),
             owners: owners.iter().map(Owner::expose).collect(),
         };
-        let answer = self.client.call(request).await?;
+        let answer = self.client.exchange(request).await?;
         let Some(lease) = answer.lease else { return Ok(None) };
         let place = usize::try_from(answer.owner).ok().and_then(|place| place.checked_sub(1));
         let owner = place.and_then(|place| owners.get(place)).cloned();
@@ -95,7 +95,7 @@ impl RemoteStore {
             holder: claim.holder.to_string(),
             refuse_reentry: claim.reentry == Reentry::Refuse,
         };
-        let answer = self.client.call(request).await?;
+        let answer = self.client.exchange(request).await?;
         let status = needed(answer.lease)?;
         Ok(match answer.granted {
             true => Attempt::Granted(owned(status, claim.owner.clone())),
@@ -127,7 +127,7 @@ impl Store for RemoteStore {
             grant: Some(stored_grant(grant)),
             ttl: Some(to_wire(*ttl)),
         };
-        let answer = self.client.call(request).await?;
+        let answer = self.client.exchange(request).await?;
         Ok(match answer.renewed {
             true => Renewed::Renewed(owned(needed(answer.lease)?, grant.owner.clone())),
             false => Renewed::Lost(answer.lease.map(status).transpose()?),
@@ -137,7 +137,7 @@ impl Store for RemoteStore {
     async fn release(&self, grant: &Grant) -> Result<Released> {
         let request =
             ReleaseLeaseRequest { store: self.store.clone(), grant: Some(stored_grant(grant)) };
-        let answer = self.client.call(request).await?;
+        let answer = self.client.exchange(request).await?;
         if !answer.released {
             return Ok(Released::NotHeld(answer.lease.map(status).transpose()?));
         }

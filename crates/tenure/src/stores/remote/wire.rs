@@ -10,10 +10,11 @@ use tenure_api::tenure_v1::{
     GetInfoResponse, InspectLeaseRequest, InspectLeaseResponse, ListLeasesRequest,
     ListLeasesResponse, ReleaseLeaseRequest, ReleaseLeaseResponse, RenewLeaseRequest,
     RenewLeaseResponse, StoreFinding, StoredGrant, StoredLease, TryAcquireRequest,
-    TryAcquireResponse,
+    TryAcquireResponse, exchange_answer, exchange_call,
 };
 use tenure_api::time::{from_wire, unstamp};
 
+use super::error::MALFORMED;
 use crate::claim::Grant;
 use crate::effect::Effect;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +53,35 @@ call!("ListLeases", ListLeasesRequest, Read, ListLeasesResponse);
 // The same fingerprint twice is the same as once.
 call!("Agree", AgreeRequest, Read, AgreeResponse);
 
+/// A call that can also be one of many on a stream.
+pub(super) trait Exchanged: Call {
+    fn asked(self) -> exchange_call::Call;
+    fn answered(answer: exchange_answer::Answer) -> Option<Self::Answer>;
+}
+
+macro_rules! exchanged {
+    ($request:ident, $kind:ident) => {
+        impl Exchanged for $request {
+            fn asked(self) -> exchange_call::Call {
+                exchange_call::Call::$kind(self)
+            }
+
+            fn answered(answer: exchange_answer::Answer) -> Option<Self::Answer> {
+                match answer {
+                    exchange_answer::Answer::$kind(answer) => Some(answer),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+exchanged!(TryAcquireRequest, TryAcquire);
+exchanged!(RenewLeaseRequest, RenewLease);
+exchanged!(ReleaseLeaseRequest, ReleaseLease);
+exchanged!(InspectLeaseRequest, InspectLease);
+
+pub(super) const EXCHANGE_PATH: &str = "/tenure.v1.StoreService/Exchange";
 pub(super) const WATCH_PATH: &str = "/tenure.v1.StoreService/WatchKeys";
 
 pub(super) fn stored_grant(grant: &Grant) -> StoredGrant {
@@ -87,8 +117,6 @@ pub(super) fn owned(status: Status, owner: Owner) -> Lease {
     let Status { key, fence, ttl, holder, granted_at, remaining } = status;
     Lease { key, owner, fence, ttl, holder, granted_at, remaining }
 }
-
-const MALFORMED: &str = "the server's answer is not one that this version understands";
 
 pub(super) fn info(answer: GetInfoResponse) -> Result<StoreInfo> {
     let kind = answer.kind;
@@ -167,6 +195,7 @@ mod tests {
             InspectLeaseRequest::PATH,
             ListLeasesRequest::PATH,
             AgreeRequest::PATH,
+            EXCHANGE_PATH,
             WATCH_PATH,
         ] {
             let (_, method) = path.rsplit_once('/').unwrap();
