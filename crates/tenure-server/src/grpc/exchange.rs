@@ -14,6 +14,7 @@ use tenure_api::tenure_v1::exchange_call::Call;
 use tenure_api::tenure_v1::{
     ExchangeAnswer, ExchangeCall, ExchangeRefusal, ExchangeRequest, ExchangeResponse,
 };
+use tokio::task::yield_now;
 use tonic::{Status, Streaming};
 use tracing::Span;
 
@@ -80,7 +81,11 @@ impl Exchange {
                     Some(request) => self.begin(request.calls)?,
                     None => self.end = Some(Ok(())),
                 },
-                Some(first) = self.under_way.next() => return Ok(Some(self.gather(first))),
+                Some(first) = self.under_way.next() => {
+                    // A store answers many at once, and the others are right behind.
+                    yield_now().await;
+                    return Ok(Some(self.gather(first)));
+                }
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::sample::{Pairs, elapsed_since, on_all_cores, rate};
 const ROUNDS: usize = 5;
 /// Grants of each caller in one round.
 const SHARE: usize = 60;
-/// So many connections carry all callers by gRPC.
+/// So many connections carry the requests by gRPC. The streams have as many as is usual.
 const CONNECTIONS: usize = 4;
 const DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -37,7 +37,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let redis = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &beside])?;
     let address = redis.address();
     on_all_cores(async {
-        let url = format!("tenure://{}?connections={CONNECTIONS}", served.address);
+        let url = format!("tenure://{}", served.address);
         let store = tenure::stores::open(&url, Arc::new(SystemClock)).await?;
         let mut channels = Vec::new();
         for _ in 0..CONNECTIONS {
