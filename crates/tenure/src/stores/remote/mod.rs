@@ -39,10 +39,10 @@
 //! on `*`.
 //!
 //! # Connections
-//! Claims, renewals, releases and looks of all callers share one stream on each connection, which is
-//! opened with the first of them: whatever waits by then travels in one message. A server that has
-//! no such streams, or none left for this client (`streams_per_client`), gets a request for each. A
-//! store has at most one more stream than it has connections.
+//! Claims, renewals, releases and looks of all callers share one stream on each connection, which
+//! is opened with the first of them: whatever waits by then travels in one message. A server that
+//! has no such streams, or none left for this client (`streams_per_client`), gets a request for
+//! each. A store has at most one more stream than it has connections.
 //!
 //! # Waiting
 //! The server wakes whoever waits: one stream tells this process of changes to all keys that it
