@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tenure::claim::{Attempt, Grant};
-use tenure::clock::{Clock, SystemClock, within};
+use tenure::clock::{SystemClock, within};
 use tenure::{ErrorKind, Operation, Store};
 use tenure_api::tenure_v1::exchange_answer::Answer;
 use tenure_api::tenure_v1::exchange_call::Call;
@@ -20,6 +20,7 @@ use tenure_server::Running;
 use tenure_server::config::Config;
 use tenure_testkit::faults::{Fault, Faults};
 use tenure_testkit::proxy::Proxy;
+use tenure_testkit::wait::sleep;
 use tokio::sync::mpsc;
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
@@ -197,7 +198,7 @@ async fn faulty() -> (Running, Faults) {
 async fn until(mut is_so: impl FnMut() -> bool) {
     let work = async {
         while !is_so() {
-            SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(5)).await;
+            sleep(Duration::from_millis(5)).await;
         }
     };
     within(&SystemClock, SOON, work).await.expect("it takes too long");
