@@ -10,7 +10,6 @@ use prost::Message;
 use tenure_api::tenure_v1::{WatchKeysRequest, WatchKeysResponse};
 use tokio::runtime::Handle;
 use tonic::client::Grpc;
-use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Status, Streaming};
@@ -139,7 +138,8 @@ impl Client {
         let request = self.dressed(request);
         let work = async {
             let mut grpc = ready(channel).await?;
-            grpc.unary(request, path(C::PATH)?, ProstCodec::default()).await
+            let path = Uri::from_static(C::PATH).into_parts().path_and_query;
+            grpc.unary(request, path.ok_or_else(no_path)?, ProstCodec::default()).await
         };
         match within(&*self.clock, PATIENCE, work).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -222,9 +222,8 @@ async fn ready(channel: Channel) -> Result<Grpc<Channel>, Status> {
     Ok(grpc)
 }
 
-fn path(path: &'static str) -> Result<PathAndQuery, Status> {
-    let path = Uri::from_static(path).into_parts().path_and_query;
-    path.ok_or_else(|| Status::internal("no path"))
+fn no_path() -> Status {
+    Status::internal("no path")
 }
 
 async fn stream_of<Q: Message + 'static, A: Message + Default + 'static>(
@@ -233,7 +232,8 @@ async fn stream_of<Q: Message + 'static, A: Message + Default + 'static>(
     requests: Request<impl Stream<Item = Q> + Send + 'static>,
 ) -> Result<Streaming<A>, Status> {
     let mut grpc = ready(channel).await?;
-    let opened = grpc.streaming(requests, path(method)?, ProstCodec::default()).await?;
+    let path = Uri::from_static(method).into_parts().path_and_query.ok_or_else(no_path)?;
+    let opened = grpc.streaming(requests, path, ProstCodec::default()).await?;
     Ok(opened.into_inner())
 }
 
