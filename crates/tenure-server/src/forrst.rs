@@ -26,7 +26,10 @@ const REASON: &str = "Forrst force-release";
 pub(crate) fn routes(api: &Arc<Api>, config: &ForrstConfig) -> Result<Router, Failure> {
     let ForrstConfig { store, namespace, prefix, .. } = config;
     let wrong = |name: &str, why: &dyn Display| Failure::invalid(format!("forrst.{name}: {why}"));
-    api.rooms().store(store).map_err(|failure| wrong("store", &failure.message))?;
+    // Without functions to call, it does no harm that no store is the default.
+    if !store.is_empty() || config.upstream.is_some() {
+        api.rooms().store(store).map_err(|failure| wrong("store", &failure.message))?;
+    }
     Namespace::new(namespace).map_err(|error| wrong("namespace", &error))?;
     Key::new(&format!("{prefix}k")).map_err(|error| wrong("prefix", &error))?;
     let place = Place { store: store.clone(), namespace: namespace.clone(), key: String::new() };
