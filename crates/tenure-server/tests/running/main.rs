@@ -8,6 +8,5 @@ mod browsers;
 mod counted;
 mod reload;
 mod shutdown;
-mod spans;
 mod stage;
 mod written_down;

@@ -1,4 +1,13 @@
 //! Every call of a store on behalf of a request is within that request's span.
+//!
+//! A program of its own: whether anyone wants a span is remembered for the whole process, and
+//! other tests want none.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "running/stage.rs"]
+#[allow(dead_code, reason = "most of it is for other tests")]
+mod stage;
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +17,7 @@ use tracing::{Instrument, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::stage::{anyone, order, place, start};
+use stage::{anyone, order, place, start};
 
 /// The calls of stores, each with what it was made in.
 #[derive(Clone, Default)]
