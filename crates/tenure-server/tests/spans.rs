@@ -3,7 +3,7 @@
 //! A program of its own: whether anyone wants a span is remembered for the whole process, and
 //! other tests want none.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 #[path = "running/stage.rs"]
 #[allow(dead_code, reason = "most of it is for other tests")]
