@@ -13,6 +13,8 @@ use tenure::clock::{Clock, SystemClock};
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
 use tenure::{Error, Key, Lease, Operation, Result, Status, Store};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// What happens to one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +25,9 @@ pub enum Fault {
     ErrorBefore,
     /// It is carried out, and the reply is lost: the caller cannot know.
     ErrorAfter,
-    /// The caller is told at once that the outcome is unknown; it is carried out after this time.
-    Late(Duration),
+    /// The caller is told at once that the outcome is unknown; it is carried out when
+    /// [`Faults::arrive`] says so.
+    Late,
     /// It is not carried out and never answered.
     Hang,
     /// It is carried out and never answered.
@@ -52,6 +55,14 @@ struct Orders {
     struck: BTreeMap<&'static str, u64>,
     calls: BTreeMap<&'static str, u64>,
     answers: BTreeMap<&'static str, u64>,
+    late: Vec<Late>,
+}
+
+/// An operation that is still on its way.
+#[derive(Debug)]
+struct Late {
+    go: oneshot::Sender<()>,
+    done: JoinHandle<Result<()>>,
 }
 
 impl Faults {
@@ -76,6 +87,19 @@ impl Faults {
         let mut orders = self.orders();
         orders.next.clear();
         orders.always.clear();
+    }
+
+    /// Lets everything that is late be carried out, and returns when it was.
+    ///
+    /// # Errors
+    /// What the store said to it, where that is no answer.
+    pub async fn arrive(&self) -> anyhow::Result<()> {
+        let late = std::mem::take(&mut self.orders().late);
+        for Late { go, done } in late {
+            anyhow::ensure!(go.send(()).is_ok(), "what was late is gone");
+            done.await??;
+        }
+        Ok(())
     }
 
     /// How many operations of this kind a fault has struck.
@@ -138,11 +162,15 @@ impl Faults {
                 let _ = call().await;
                 Err(lost())
             }
-            Some(Fault::Late(by)) => {
-                tokio::spawn(async move {
-                    sleep(by).await;
-                    call().await
+            Some(Fault::Late) => {
+                let (go, may_go) = oneshot::channel();
+                let done = tokio::spawn(async move {
+                    if may_go.await.is_err() {
+                        return Ok(());
+                    }
+                    call().await.map(drop)
                 });
+                self.orders().late.push(Late { go, done });
                 Err(lost())
             }
             Some(Fault::Hang) => std::future::pending().await,

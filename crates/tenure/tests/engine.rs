@@ -243,19 +243,19 @@ async fn events_tell_the_story_without_owners_or_raw_keys() {
     let policy = KeyPolicy::hashed("0123456789abcdef").unwrap();
     let locks = Locks::builder().key_policy(policy).open("memory:").await.unwrap();
     let events = locks.events();
-    let guard = locks.lock("customer-4711").acquire().await.unwrap();
+    let guard = locks.lock("customer-maria").acquire().await.unwrap();
     let owner = guard.owner().expose();
-    assert!(locks.lock("customer-4711").try_acquire().await.unwrap().is_none());
-    locks.force_release("customer-4711", "test").await.unwrap();
+    assert!(locks.lock("customer-maria").try_acquire().await.unwrap().is_none());
+    locks.force_release("customer-maria", "test").await.unwrap();
     let error = guard.release().await.unwrap_err();
-    assert!(!error.to_string().contains("4711"), "{error}");
+    assert!(!error.to_string().contains("maria"), "{error}");
     drop(locks);
     let told: Vec<_> = events.collect().await;
     assert!(matches!(told[0].kind, EventKind::Granted { .. }), "{told:?}");
     assert!(matches!(told[1].kind, EventKind::Contended { .. }), "{told:?}");
     assert!(matches!(told[2].kind, EventKind::Forced { .. }), "{told:?}");
     let text = format!("{told:?}");
-    assert!(!text.contains("4711") && !text.contains(&owner), "{text}");
+    assert!(!text.contains("maria") && !text.contains(&owner), "{text}");
 }
 
 #[tokio::test]

@@ -68,18 +68,27 @@ async fn a_lost_reply_that_cannot_be_read_back_is_undone(subject: Subject) -> Re
 async fn a_write_that_lands_late_is_undone(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
     let other = subject.locks().await?;
-    faults.next(Operation::Acquire, Fault::Late(ms(500)));
+    faults.next(Operation::Acquire, Fault::Late);
     let error = locks.lock("k").try_acquire().await.err().context("granted without a word")?;
     ensure!(error.kind() == ErrorKind::Unknown, "{error}");
-    until("the late write to land", SOON, || async { Ok(other.is_locked("k").await?) })
-        .await
-        .or_else(|error| if other_saw_it(&faults) { Ok(()) } else { Err(error) })?;
+    lands_late_and_is_undone(&faults).await?;
     becomes_free(&other).await
 }
 
-/// The late write may have been undone between two looks.
-fn other_saw_it(faults: &Faults) -> bool {
-    faults.calls(Operation::Release) > 0
+/// Lets the late write land after some looks that found nothing.
+async fn lands_late_and_is_undone(faults: &Faults) -> Result<()> {
+    let looked = faults.answers(Operation::Inspect);
+    until("the late write to be looked for", SOON, || async {
+        Ok(faults.answers(Operation::Inspect) >= looked + 2)
+    })
+    .await?;
+    let undone = faults.answers(Operation::Release);
+    faults.arrive().await?;
+    until("the late write to be undone", SOON, || async {
+        Ok(faults.answers(Operation::Release) > undone)
+    })
+    .await?;
+    Ok(())
 }
 
 async fn a_waiter_goes_on_after_a_lost_reply(subject: Subject) -> Result<()> {
@@ -95,7 +104,7 @@ async fn a_waiter_goes_on_after_a_lost_reply(subject: Subject) -> Result<()> {
 async fn a_late_write_behind_a_detached_lease_is_undone(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
     let other = subject.locks().await?;
-    faults.next(Operation::Acquire, Fault::Late(ms(2000)));
+    faults.next(Operation::Acquire, Fault::Late);
     let lease = locks.lock("k").wait(SOON).acquire().await?.detach();
     until("the late write to be looked for", SOON, || async {
         Ok(faults.answers(Operation::Inspect) >= 4)
@@ -104,10 +113,7 @@ async fn a_late_write_behind_a_detached_lease_is_undone(subject: Subject) -> Res
     let standing = other.status("k").await?.context("what was handed over was given back")?;
     ensure!(standing.fence == lease.fence, "{standing:?}");
     other.release("k", &lease.owner).await?;
-    until("the late write to be undone", SOON, || async {
-        Ok(faults.answers(Operation::Release) > 0)
-    })
-    .await?;
+    lands_late_and_is_undone(&faults).await?;
     becomes_free(&other).await
 }
 
@@ -174,13 +180,10 @@ async fn a_late_write_behind_a_refusal_is_undone(subject: Subject) -> Result<()>
     let (locks, faults) = subject.faulty().await?;
     let other = subject.locks().await?;
     let lease = strict(&locks)?.acquire().await?.detach();
-    faults.next(Operation::Acquire, Fault::Late(ms(500)));
+    faults.next(Operation::Acquire, Fault::Late);
     ensure!(strict(&locks)?.try_acquire().await?.is_none(), "granted to its owner once more");
     other.release("k", &lease.owner).await?;
-    until("the late write to be undone", SOON, || async {
-        Ok(faults.answers(Operation::Release) > 0)
-    })
-    .await?;
+    lands_late_and_is_undone(&faults).await?;
     becomes_free(&other).await
 }
 
@@ -228,13 +231,14 @@ async fn granted_once(subject: &Subject, faults: &Faults, request: LockRequest) 
 
 async fn a_lost_reply_to_release_leaves_the_key_free(subject: Subject) -> Result<()> {
     let (locks, faults) = subject.faulty().await?;
-    for fault in [Fault::ErrorAfter, Fault::ErrorBefore, Fault::Late(ms(200))] {
+    for fault in [Fault::ErrorAfter, Fault::ErrorBefore, Fault::Late] {
         let guard = locks.lock("k").wait(SOON).acquire().await?;
         faults.next(Operation::Release, fault);
         let error = guard.release().await.err().context("released without a word")?;
         ensure!(error.retry() != Retry::Never, "{error}");
         becomes_free(&subject.locks().await?).await?;
         bounded("the cleanup to end", SOON, locks.flush()).await?;
+        bounded("the late release", SOON, faults.arrive()).await??;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A store that asks again until it is answered, as the contract of a store allows it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,7 +10,7 @@ use tenure::claim::{
 };
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
-use tenure::{Key, Lease, Result, Retry, Status, Store};
+use tenure::{Error, Key, Lease, Owner, Result, Retry, Status, Store};
 use tenure_testkit::wait::sleep;
 
 const QUESTIONS: usize = 20;
@@ -17,11 +18,30 @@ const QUESTIONS: usize = 20;
 const PAUSE: Duration = Duration::from_millis(40);
 
 #[derive(Debug)]
-pub(crate) struct Insistent(Arc<dyn Store>);
+pub(crate) struct Insistent {
+    inner: Arc<dyn Store>,
+    /// How many releases each owner has asked for.
+    releases: Mutex<HashMap<Owner, u64>>,
+}
 
 impl Insistent {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Self {
-        Self(inner)
+        Self { inner, releases: Mutex::default() }
+    }
+
+    fn releases(&self, owner: &Owner) -> u64 {
+        self.releases.lock().unwrap().get(owner).copied().unwrap_or(0)
+    }
+
+    /// The same owner gets the same grant, unless that was released since the first question: then
+    /// it would be granted twice for one claim.
+    async fn adopt(&self, claim: &Claim) -> Result<Attempt> {
+        let releases = self.releases(&claim.owner);
+        let answer = insist(|| self.inner.try_acquire(claim)).await?;
+        if answer.is_repeated && self.releases(&claim.owner) > releases {
+            return Err(Error::unknown("released while it was asked for again"));
+        }
+        Ok(answer.value)
     }
 }
 
@@ -48,26 +68,27 @@ where
 #[async_trait]
 impl Store for Insistent {
     fn info(&self) -> &StoreInfo {
-        self.0.info()
+        self.inner.info()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         match claim.reentry {
-            Reentry::Adopt => Ok(insist(|| self.0.try_acquire(claim)).await?.value),
+            Reentry::Adopt => self.adopt(claim).await,
             // Asked again, it would refuse what it may have granted.
-            Reentry::Refuse => self.0.try_acquire(claim).await,
+            Reentry::Refuse => self.inner.try_acquire(claim).await,
         }
     }
 
     async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
-        Ok(insist(|| self.0.renew(renewal)).await?.value)
+        Ok(insist(|| self.inner.renew(renewal)).await?.value)
     }
 
     /// What was released by a question whose answer was lost is no longer held at the next: so it
     /// is looked at before.
     async fn release(&self, grant: &Grant) -> Result<Released> {
+        *self.releases.lock().unwrap().entry(grant.owner.clone()).or_default() += 1;
         let before = self.inspect(&grant.key).await?;
-        let answer = insist(|| self.0.release(grant)).await?;
+        let answer = insist(|| self.inner.release(grant)).await?;
         Ok(match (answer.value, before) {
             (Released::NotHeld(_), Some(lease)) if answer.is_repeated && is_of(&lease, grant) => {
                 Released::Released(lease.status())
@@ -80,10 +101,10 @@ impl Store for Insistent {
     async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
         let key = &eviction.key;
         let Some(before) = self.inspect(key).await? else {
-            return self.0.force_release(eviction).await;
+            return self.inner.force_release(eviction).await;
         };
         loop {
-            match self.0.force_release(eviction).await {
+            match self.inner.force_release(eviction).await {
                 Err(error) if error.retry() != Retry::Never => sleep(PAUSE).await,
                 answer => return answer,
             }
@@ -95,19 +116,19 @@ impl Store for Insistent {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
-        Ok(insist(|| self.0.inspect(key)).await?.value)
+        Ok(insist(|| self.inner.inspect(key)).await?.value)
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {
-        Ok(insist(|| self.0.list(query)).await?.value)
+        Ok(insist(|| self.inner.list(query)).await?.value)
     }
 
     async fn watch(&self, key: &Key) -> Result<Watch> {
-        Ok(insist(|| self.0.watch(key)).await?.value)
+        Ok(insist(|| self.inner.watch(key)).await?.value)
     }
 
     async fn agree(&self, pledge: &Pledge) -> Result<String> {
-        Ok(insist(|| self.0.agree(pledge)).await?.value)
+        Ok(insist(|| self.inner.agree(pledge)).await?.value)
     }
 }
 

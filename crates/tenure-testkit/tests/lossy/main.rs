@@ -55,7 +55,7 @@ use tenure_testkit::wait::{InVain, sleep};
 const LOSS: u64 = 20;
 /// The same for the cases in [`LONG`].
 const LOSS_LONG: u64 = 1;
-const ATTEMPTS: u64 = 4;
+const ATTEMPTS: u64 = 8;
 /// How often a case may lose nothing.
 const SPARED_MAX: u64 = 10;
 /// How often a store is opened before the network is to blame no longer.
