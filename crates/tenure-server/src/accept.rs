@@ -1,15 +1,17 @@
 //! The loop that takes connections: bounded in number, and none of them may dawdle.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Extension;
-use axum::middleware::from_fn;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use rustix::net::sockopt;
 use tenure::clock::{Clock, within};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,14 +19,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tower::Service;
 
 use crate::door::Peer;
 use crate::failure::Failure;
-use crate::host::host;
-use crate::idle::{Heard, Traffic, count};
+use crate::host::name_host;
+use crate::idle::{Heard, Traffic};
 use crate::quota::Quota;
 use crate::tls::{Encryption, names_of};
-use crate::whole::{AT_ONCE, bound};
+use crate::whole::{AT_ONCE, bounded};
 
 /// How long a peer may take to part, once nothing is under way.
 const PARTING: Duration = Duration::from_secs(1);
@@ -79,7 +82,7 @@ impl Port {
         let farewell = connections.farewell;
         let shared = Arc::new(Shared {
             builder: builder(&connections),
-            router: router.layer(from_fn(host)).layer(from_fn(bound)).layer(from_fn(count)),
+            router,
             encryption,
             connections,
             clock: Arc::clone(&clock),
@@ -156,8 +159,8 @@ impl Shared {
         peer: Peer,
     ) -> Result<(), Failure> {
         let traffic = Traffic::new(AT_ONCE);
-        let router = self.router.clone().layer(Extension(traffic.clone())).layer(Extension(peer));
-        let service = TowerToHyperService::new(router);
+        let front = Front { router: self.router.clone(), traffic: traffic.clone(), peer };
+        let service = service_fn(move |request| front.clone().answer(request));
         let stream = TokioIo::new(Heard { stream, traffic: traffic.clone() });
         let connection = self.builder.serve_connection_with_upgrades(stream, service);
         let mut connection = std::pin::pin!(connection);
@@ -174,6 +177,25 @@ impl Shared {
             ended = connection => ended.map_err(broken),
             () = traffic.idle(&*self.clock, PARTING, PARTING) => Ok(()),
         }
+    }
+}
+
+/// What stands before all routes, in one piece: each request passes here.
+#[derive(Clone)]
+struct Front {
+    router: Router,
+    traffic: Traffic,
+    peer: Peer,
+}
+
+impl Front {
+    async fn answer(mut self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let under_way = self.traffic.begin(request.version());
+        let mut request = bounded(request, &self.traffic);
+        name_host(&mut request);
+        request.extensions_mut().insert(self.peer);
+        let response = self.router.call(request).await?;
+        Ok(under_way.until_sent(response))
     }
 }
 

@@ -6,23 +6,19 @@
 
 use std::net::IpAddr;
 
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use tenure_api::Code;
 
 use crate::failure::Failure;
 
 /// Puts the host where HTTP/1 has it: HTTP/2 has it in the address.
-pub(crate) async fn host(mut request: Request, next: Next) -> Response {
+pub(crate) fn name_host<B>(request: &mut Request<B>) {
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.and_then(|authority| HeaderValue::from_str(authority).ok());
     if let Some(host) = host {
         request.headers_mut().entry(header::HOST).or_insert(host);
     }
-    next.run(request).await
 }
 
 /// Fails for a call on behalf of a page that is not of this server.

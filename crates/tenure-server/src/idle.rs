@@ -8,8 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Request};
-use axum::middleware::Next;
 use axum::response::Response;
 use http::Version;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -51,7 +49,7 @@ impl Traffic {
         &self.0.desks
     }
 
-    fn begin(&self, version: Version) -> UnderWay {
+    pub(crate) fn begin(&self, version: Version) -> UnderWay {
         self.0.talks.store(version == Version::HTTP_2, Ordering::Relaxed);
         self.0.heard.store(false, Ordering::Relaxed);
         self.0.under_way.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +92,14 @@ impl Traffic {
 
 /// A request that is under way: from its head to the end of its answer.
 #[derive(Debug)]
-struct UnderWay(Arc<Counts>);
+pub(crate) struct UnderWay(Arc<Counts>);
+
+impl UnderWay {
+    /// An answer that counts until its last byte.
+    pub(crate) fn until_sent(self, response: Response) -> Response {
+        response.map(|body| Body::new(Counted { body, _under_way: self }))
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -152,16 +157,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
-}
-
-/// Counts a request until the last byte of its answer.
-pub(crate) async fn count(
-    Extension(traffic): Extension<Traffic>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let under_way = traffic.begin(request.version());
-    next.run(request).await.map(|body| Body::new(Counted { body, _under_way: under_way }))
 }
 
 struct Counted {

@@ -11,11 +11,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Extension, Request};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tenure::clock::{Clock, Sleep, SystemClock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
@@ -40,16 +40,12 @@ const ENDLESS: [&str; 3] = [
 ];
 
 /// Bounds the body of a request, whoever reads it.
-pub(crate) async fn bound(
-    Extension(traffic): Extension<Traffic>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) fn bounded(request: http::Request<Incoming>, traffic: &Traffic) -> Request {
     if request.body().is_end_stream() || ENDLESS.contains(&request.uri().path()) {
-        return next.run(request).await;
+        return request.map(Body::new);
     }
     let desks = Arc::clone(traffic.desks());
-    next.run(request.map(|body| Body::new(Bounded::new(body, desks)))).await
+    request.map(|body| Body::new(Bounded::new(body, desks)))
 }
 
 /// Hands a request on with its whole body.
@@ -71,8 +67,8 @@ pub(crate) async fn drain(request: Request, max: usize) {
 }
 
 /// A body that is read when there is a desk for it, and has to come in time then.
-struct Bounded {
-    body: Body,
+struct Bounded<B> {
+    body: B,
     desk: Desk,
     alarm: Option<Sleep>,
 }
@@ -83,8 +79,8 @@ enum Desk {
     Taken { _desk: Option<OwnedSemaphorePermit> },
 }
 
-impl Bounded {
-    fn new(body: Body, desks: Arc<Semaphore>) -> Self {
+impl<B> Bounded<B> {
+    fn new(body: B, desks: Arc<Semaphore>) -> Self {
         Self { body, desk: Desk::None(desks), alarm: None }
     }
 }
@@ -107,7 +103,11 @@ impl Desk {
     }
 }
 
-impl HttpBody for Bounded {
+impl<B> HttpBody for Bounded<B>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -127,7 +127,7 @@ impl HttpBody for Bounded {
         if frame.is_none() {
             self.desk = Desk::Taken { _desk: None };
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -139,7 +139,7 @@ impl HttpBody for Bounded {
     }
 }
 
-impl fmt::Debug for Bounded {
+impl<B> fmt::Debug for Bounded<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bounded").finish_non_exhaustive()
     }

@@ -32,6 +32,8 @@ fn span_of(request: &Request) -> Span {
         http.response.status_code = tracing::field::Empty,
     );
     #[cfg(feature = "otel")]
-    export::join(&span, request.headers());
+    if !span.is_disabled() {
+        export::join(&span, request.headers());
+    }
     span
 }
