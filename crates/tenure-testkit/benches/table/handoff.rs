@@ -14,9 +14,11 @@ use crate::sample::{SPREAD_MAX, elapsed_since, median, on_all_cores, quantile};
 
 const RUN: Duration = Duration::from_secs(4);
 const MEDIAN_MAX: Duration = Duration::from_millis(5);
-/// How long one holds, and then leaves the key alone: the other waits by the time of the release,
-/// and no third party is ahead of it.
+/// How long one holds.
 const TURN: Duration = Duration::from_millis(4);
+/// For this part of a turn it then leaves the key alone: the other gets it, and this one has been
+/// waiting for a while when it is free again.
+const APART: u32 = 4;
 
 /// One grant, on the boot clock that all processes of the machine share.
 #[derive(Clone, Copy)]
@@ -108,7 +110,7 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
             pause(turn).await;
             let until = SystemClock.now();
             guard.release().await?;
-            pause(turn).await;
+            pause(turn / APART).await;
             grants.push((fence, from, until));
         }
         for (fence, from, until) in grants {
@@ -118,6 +120,6 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
     })
 }
 
-async fn pause(turn: Duration) {
+pub(crate) async fn pause(turn: Duration) {
     SystemClock.sleep_until(SystemClock.now() + turn).await;
 }

@@ -3,8 +3,8 @@
 //! `clock_timestamp()` throughout, never `now()`, which stands still within a statement.
 //!
 //! Every answer has the same columns: whether it was `done`, whether the row is `mine`, and the
-//! row. A row that is mine and yet was not changed was seen by the snapshot and changed by another
-//! before it could be locked: the statement is to be sent again.
+//! row. What changes a grant answers nothing when it is not there; only then it is asked whose the
+//! key is. A row that is mine then came in between: the statement is to be sent again.
 
 use tokio_postgres::types::Type;
 
@@ -23,6 +23,7 @@ pub(super) struct Statements {
     pub(super) acquire: Statement,
     pub(super) renew: Statement,
     pub(super) release: Statement,
+    pub(super) whose: Statement,
     pub(super) force: Statement,
     pub(super) inspect: Statement,
     pub(super) list: Statement,
@@ -63,6 +64,7 @@ impl Statements {
             acquire: acquire(&leases, &names.meta(), &literal(&names.fences())),
             renew: renew(&leases),
             release: release(&leases),
+            whose: whose(&leases),
             force: force(&leases),
             inspect: Statement {
                 sql: format!(
@@ -91,6 +93,9 @@ impl Statements {
 /// swept the floor does. So a key's fences grow even where the sequence was left behind.
 fn acquire(leases: &str, meta: &str, fences: &str) -> Statement {
     let floor = floor(meta);
+    // By the moment before the row was locked, which is the same in every place. A lease that ended
+    // since is neither adopted nor replaced: the statement is sent again.
+    let adopted = "$5 AND t.owner = $2 AND t.deadline > excluded.granted_at";
     let sql = format!(
         "WITH held AS MATERIALIZED (
             SELECT {ROW} FROM {leases}
@@ -100,21 +105,17 @@ fn acquire(leases: &str, meta: &str, fences: &str) -> Statement {
             SELECT $1, $2, $3, greatest({floor} + 1, nextval({fences})), $4, now,
                 now + $4 * interval '1 ms'
             FROM clock_timestamp() AS now WHERE NOT EXISTS (SELECT FROM held)
-            ON CONFLICT (key) DO UPDATE SET (owner, {ROW}, released_at) = (
-                SELECT $2,
-                    CASE WHEN live THEN t.holder ELSE $3 END,
-                    CASE WHEN live THEN t.fence ELSE greatest(t.fence + 1, nextval({fences})) END,
-                    CASE WHEN live THEN greatest(t.ttl_ms, $4) ELSE $4 END,
-                    CASE WHEN live THEN t.granted_at ELSE now END,
-                    CASE WHEN live THEN greatest(t.deadline, until) ELSE until END,
-                    NULL::timestamptz
-                FROM (
-                    SELECT now, now + $4 * interval '1 ms' AS until,
-                        $5 AND t.owner = $2 AND t.deadline > now AS live
-                    FROM clock_timestamp() AS now
-                ) AS moment
-            )
-            WHERE t.owner IS NULL OR t.deadline <= clock_timestamp() OR ($5 AND t.owner = $2)
+            ON CONFLICT (key) DO UPDATE SET
+                owner = excluded.owner,
+                holder = CASE WHEN {adopted} THEN t.holder ELSE excluded.holder END,
+                fence = CASE WHEN {adopted} THEN t.fence ELSE greatest(t.fence + 1, excluded.fence) END,
+                ttl_ms = CASE WHEN {adopted} THEN greatest(t.ttl_ms, $4) ELSE $4 END,
+                granted_at = CASE WHEN {adopted} THEN t.granted_at ELSE excluded.granted_at END,
+                deadline = CASE WHEN {adopted} THEN greatest(t.deadline, excluded.deadline)
+                    ELSE excluded.deadline END,
+                released_at = NULL
+            WHERE t.owner IS NULL OR t.deadline <= excluded.granted_at
+                OR {adopted} AND t.deadline > clock_timestamp()
             RETURNING {ROW}, clock_timestamp() AS now
         )
         SELECT true AS done, true AS mine, granted.*, {SYNCED} FROM granted
@@ -126,26 +127,23 @@ fn acquire(leases: &str, meta: &str, fences: &str) -> Statement {
 /// Which row a renewal or release is about: `$1` key, `$2` owner, `$3` fence or null.
 const OF_GRANT: &str = "owner = $2 AND ($3 IS NULL OR fence = $3)";
 
-/// The rest of a statement that changes the row of a grant, and else says whose it is.
-fn or_whose(leases: &str, changed: &str, effects: &str, nulls: &str) -> String {
-    format!(
-        "SELECT true AS done, true AS mine, {changed}.*, {effects} FROM {changed}
-        UNION ALL SELECT false, {OF_GRANT}, {ROW}, clock_timestamp(), {nulls} FROM {leases}
-        WHERE key = $1 AND {LIVE} AND NOT EXISTS (SELECT FROM {changed})"
-    )
+/// Whose the key is now: `$1` key, `$2` owner, `$3` fence or null.
+fn whose(leases: &str) -> Statement {
+    let sql = format!(
+        "SELECT false AS done, {OF_GRANT} AS mine, {ROW}, clock_timestamp() AS now FROM {leases}
+        WHERE key = $1 AND {LIVE}"
+    );
+    Statement { sql, types: &[Type::TEXT, Type::TEXT, Type::INT8] }
 }
 
 /// `$4` ttl in ms.
 fn renew(leases: &str) -> Statement {
     let sql = format!(
-        "WITH renewed AS (
-            UPDATE {leases} SET
-                ttl_ms = greatest(ttl_ms, $4),
-                deadline = greatest(deadline, clock_timestamp() + $4 * interval '1 ms')
-            WHERE key = $1 AND {OF_GRANT} AND {LIVE}
-            RETURNING {ROW}, clock_timestamp() AS now
-        ) {}",
-        or_whose(leases, "renewed", SYNCED, "NULL")
+        "UPDATE {leases} SET
+            ttl_ms = greatest(ttl_ms, $4),
+            deadline = greatest(deadline, clock_timestamp() + $4 * interval '1 ms')
+        WHERE key = $1 AND {OF_GRANT} AND {LIVE}
+        RETURNING true AS done, true AS mine, {ROW}, clock_timestamp() AS now, {SYNCED}"
     );
     Statement { sql, types: &[Type::TEXT, Type::TEXT, Type::INT8, Type::INT8] }
 }
@@ -154,31 +152,23 @@ fn renew(leases: &str) -> Statement {
 ///
 /// The row stays, without its owner: its fence must outlive the lease.
 fn release(leases: &str) -> Statement {
-    let effects = format!("{SYNCED}, {}", bell(4));
-    let sql = format!(
-        "WITH released AS (
-            UPDATE {leases} SET owner = NULL, released_at = clock_timestamp()
-            WHERE key = $1 AND {OF_GRANT} AND {LIVE}
-            RETURNING {ROW}, released_at AS now
-        ) {}",
-        or_whose(leases, "released", &effects, "NULL, NULL")
-    );
     const TYPES: &[Type] =
         &[Type::TEXT, Type::TEXT, Type::INT8, Type::INT4, Type::INT4, Type::TEXT];
+    let sql = freed(leases, &format!("{OF_GRANT} AND {LIVE}"), &bell(4));
     Statement { sql, types: TYPES }
+}
+
+fn freed(leases: &str, condition: &str, bell: &str) -> String {
+    format!(
+        "UPDATE {leases} SET owner = NULL, released_at = clock_timestamp()
+        WHERE key = $1 AND {condition}
+        RETURNING true AS done, true AS mine, {ROW}, released_at AS now, {SYNCED}, {bell}"
+    )
 }
 
 /// `$1` key, `$2` and `$3` the lock of its group, `$4` its channel.
 fn force(leases: &str) -> Statement {
-    let sql = format!(
-        "WITH released AS (
-            UPDATE {leases} SET owner = NULL, released_at = clock_timestamp()
-            WHERE key = $1 AND {LIVE}
-            RETURNING {ROW}, released_at AS now
-        )
-        SELECT true AS done, true AS mine, released.*, {SYNCED}, {} FROM released",
-        bell(2)
-    );
+    let sql = freed(leases, LIVE, &bell(2));
     Statement { sql, types: &[Type::TEXT, Type::INT4, Type::INT4, Type::TEXT] }
 }
 

@@ -134,12 +134,18 @@ impl PostgresStore {
         Answer::only(self.pool.run(Effect::Write, statement, values).await?)
     }
 
-    /// Runs a statement about one grant until it did not meet another on the way.
+    /// Changes a grant; when it is not there, says whose the key is. The first three values name
+    /// the grant.
     async fn settled(&self, statement: &Statement, values: &[Value<'_>]) -> Result<Option<Answer>> {
         for _ in 0..RACES {
-            match self.one(statement, values).await? {
-                Some(answer) if answer.mine && !answer.done => {}
-                settled => return Ok(settled),
+            if let Some(done) = self.one(statement, values).await? {
+                return Ok(Some(done));
+            }
+            let whose = &self.statements.whose;
+            let rows = self.pool.run(Effect::Read, whose, &values[..whose.types.len()]).await?;
+            match Answer::only(rows)? {
+                Some(answer) if answer.mine => {}
+                other => return Ok(other),
             }
         }
         Err(contended())
