@@ -108,7 +108,8 @@ fn acquire(leases: &str, meta: &str, fences: &str) -> Statement {
             ON CONFLICT (key) DO UPDATE SET
                 owner = excluded.owner,
                 holder = CASE WHEN {adopted} THEN t.holder ELSE excluded.holder END,
-                fence = CASE WHEN {adopted} THEN t.fence ELSE greatest(t.fence + 1, excluded.fence) END,
+                fence = CASE WHEN {adopted} THEN t.fence
+                    ELSE greatest(t.fence + 1, excluded.fence) END,
                 ttl_ms = CASE WHEN {adopted} THEN greatest(t.ttl_ms, $4) ELSE $4 END,
                 granted_at = CASE WHEN {adopted} THEN t.granted_at ELSE excluded.granted_at END,
                 deadline = CASE WHEN {adopted} THEN greatest(t.deadline, excluded.deadline)
