@@ -1,7 +1,7 @@
 //! `postgres://`: locks in a table of PostgreSQL, decided by its clock.
 //!
-//! Each operation is one statement and one round trip; to learn whose the key is, where a renewal or
-//! release comes too late, takes another. A claim on a held key only reads.
+//! Each operation is one statement and one round trip. Where a renewal or release comes too late,
+//! it takes another to learn whose the key is. A claim on a held key only reads.
 //!
 //! # What it promises
 //! Class F, fenced-correct: grants and fences survive a crash of the server, because every change
