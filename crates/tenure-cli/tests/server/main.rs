@@ -9,6 +9,8 @@ mod crash;
 mod document;
 mod gone;
 mod process;
+#[cfg(feature = "remote")]
+mod remote_secrets;
 mod secrets;
 mod signals;
 mod traces;

@@ -24,9 +24,9 @@ use tonic::transport::Channel;
 use super::process::{Server, target, token};
 
 /// What no text may hold.
-const TOKEN: &str = "canary-token-5f1e";
+pub(crate) const TOKEN: &str = "canary-token-5f1e";
 const LOCK_ID: &str = "canary-lock-id-9a2b";
-const OWNER: &str = "canary-owner-77c0";
+pub(crate) const OWNER: &str = "canary-owner-77c0";
 const DAPR_OWNER: &str = "canary-dapr-owner-31d4";
 const KEY_SECRET: &str = "canary-key-secret-e8f2";
 const PASSWORD: &str = "canary-password-b05e";
@@ -34,13 +34,13 @@ const PASSWORD: &str = "canary-password-b05e";
 const ALL: &str = "[{ namespace = '*', verbs = ['acquire', 'read', 'list', 'force', 'admin'] }]";
 
 #[track_caller]
-fn is_silent(said: &str) {
+pub(crate) fn is_silent(said: &str) {
     let found = said.lines().find(|line| line.contains("canary"));
     assert_eq!(found, None, "a secret came out");
 }
 
 /// The server, with an audit log of everything and keys that are hashed.
-fn server(folder: &Path) -> Server {
+pub(crate) fn server(folder: &Path) -> Server {
     fs::write(folder.join("key-secret"), KEY_SECRET).unwrap();
     let folder_text = folder.display();
     let config = format!(
@@ -52,7 +52,7 @@ fn server(folder: &Path) -> Server {
 }
 
 /// All that the server wrote, apart from its answers.
-fn written(server: &Server, folder: &Path) -> String {
+pub(crate) fn written(server: &Server, folder: &Path) -> String {
     server.log() + &fs::read_to_string(folder.join("audit.jsonl")).unwrap()
 }
 

@@ -11,6 +11,7 @@ use anyhow::Result;
 use tenure::store::Capabilities;
 use tenure::{Backoff, Locks, LocksBuilder, Store};
 
+use super::stopwatch::Stopwatch;
 use crate::faults::Faults;
 use crate::mutants::{Mutant, StoreBug};
 
@@ -54,6 +55,7 @@ pub struct Subject {
     connect: Connect,
     url: Option<String>,
     bug: Option<StoreBug>,
+    stopwatch: Stopwatch,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -72,7 +74,8 @@ impl Subject {
         url: Option<String>,
         keep: impl Any + Send + Sync,
     ) -> Self {
-        Self { connect: Box::new(connect), url, bug: None, _keep: Box::new(keep) }
+        let (connect, stopwatch) = (Box::new(connect), Stopwatch::default());
+        Self { connect, url, bug: None, stopwatch, _keep: Box::new(keep) }
     }
 
     /// This store with a bug: the suite must find it.
@@ -80,6 +83,14 @@ impl Subject {
     pub fn with_bug(mut self, bug: StoreBug) -> Self {
         self.bug = Some(bug);
         self
+    }
+
+    pub(super) fn stopwatch(&self) -> Stopwatch {
+        self.stopwatch.clone()
+    }
+
+    async fn connect(&self) -> Result<Arc<dyn Store>> {
+        Ok(self.stopwatch.around((self.connect)().await?))
     }
 
     fn dressed(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
@@ -96,7 +107,7 @@ impl Subject {
 
     /// A connection of its own.
     pub(super) async fn store(&self) -> Result<Arc<dyn Store>> {
-        Ok(self.dressed((self.connect)().await?))
+        Ok(self.dressed(self.connect().await?))
     }
 
     pub(super) async fn capabilities(&self) -> Result<Capabilities> {
@@ -118,7 +129,7 @@ impl Subject {
     }
 
     pub(super) async fn faulty_with(&self, builder: LocksBuilder) -> Result<(Locks, Faults)> {
-        let faults = Faults::new((self.connect)().await?);
+        let faults = Faults::new(self.connect().await?);
         let locks = builder.open_on(self.dressed(Arc::new(faults.clone()))).await?;
         Ok((locks, faults))
     }

@@ -18,7 +18,7 @@
 //! - A case that ends with the store's word that it could not be asked, or that the outcome is not
 //!   known, is started again in a fresh room. An assertion that fails is final, and so is a key
 //!   that stays locked.
-//! - The cases in [`TIMED`] bound how long something takes or take for granted that an operation
+//! - The [`timed_cases`] bound how long something takes or take for granted that an operation
 //!   is quick, which a lossy network may break in good faith. They may be repeated when time has
 //!   run out: each says what it fails with then. Any other assertion is final here too.
 //!
@@ -45,7 +45,7 @@ use insistent::Insistent;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tenure::clock::SystemClock;
 use tenure::{ErrorKind, Retry, Store};
-use tenure_testkit::conformance::{Case, Maker, Subject, cases};
+use tenure_testkit::conformance::{Case, Maker, Subject, cases, timed_cases};
 use tenure_testkit::mutants::{Mutant, StoreBug};
 use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Kind, fresh_room, kinds};
@@ -62,39 +62,6 @@ const SPARED_MAX: u64 = 10;
 const OPENINGS: usize = 10;
 /// What all chance of a run comes from; the variable of this name sets another.
 const SEED: &str = "TENURE_TESTKIT_SEED";
-
-/// A case that a slow operation may break in good faith.
-struct Timed {
-    case: &'static str,
-    /// What it says when time has run out.
-    says: &'static [&'static str],
-}
-
-const fn timed(case: &'static str, says: &'static [&'static str]) -> Timed {
-    Timed { case, says }
-}
-
-const TIMED: &[Timed] = &[
-    // A grant within 100 ms.
-    timed("expiry::a_grant_that_comes_too_late_is_given_back", &["only "]),
-    // Renewals within a ttl of 1.2 s.
-    timed("renewal::keep_alive_outlives_the_ttl", &["lost although it was kept alive"]),
-    timed("renewal::a_forced_release_is_told_to_the_holder", &["Expired"]),
-    timed("renewal::the_longest_hold_is_kept", &["Expired"]),
-    timed("renewal::work_is_stopped_when_the_lock_is_gone", &[]),
-    // An answer within 300 ms, and within 200 ms.
-    timed("waiting::the_wait_ends_in_time", &["waited ", "the wait ended without an answer"]),
-    timed("waiting::a_waiter_sees_who_holds_the_key", &["not shown"]),
-    // Two renewals within 900 ms.
-    timed("ambiguity::a_lost_reply_to_renew_costs_nothing", RENEWAL),
-    timed("ambiguity::a_renewal_that_hangs_costs_nothing", RENEWAL),
-    timed("ambiguity::an_acquire_that_hangs_ends_with_its_wait_and_is_undone", &[]),
-    // A helper that opens the store at once.
-    timed("crash::a_killed_holder_is_taken_over_by_its_ttl", &["taken over only "]),
-    timed("crash::a_grant_outlives_the_process_that_got_it", &["is gone: None"]),
-];
-
-const RENEWAL: &[&str] = &["no renewal was struck", "one bad renewal cost the lock"];
 
 /// Cases in which one operation may take hundreds of requests, so that one is always lost.
 const LONG: &[&str] = &["listing::pages_without_gaps"];
@@ -184,11 +151,7 @@ fn may_be_repeated(case: &Case, error: &anyhow::Error) -> bool {
     if kinds.iter().any(|kind| matches!(kind, ErrorKind::Unavailable | ErrorKind::Unknown)) {
         return true;
     }
-    let Some(timed) = TIMED.iter().find(|timed| timed.case == case.name()) else { return false };
-    let text = format!("{error:#}");
-    kinds.iter().any(|kind| matches!(kind, ErrorKind::TimedOut | ErrorKind::Lost))
-        || error.chain().any(<dyn std::error::Error>::is::<InVain>)
-        || timed.says.iter().any(|says| text.starts_with(says) || text.ends_with(says))
+    case.ran_out_of_time(error)
 }
 
 /// One network for one run of one case.
@@ -272,8 +235,8 @@ fn seed(case: &Case, attempt: u64) -> u64 {
 
 fn listed_cases_are_cases() -> Result<(), Failed> {
     let names: Vec<_> = cases().iter().map(Case::name).collect();
-    let mut listed = TIMED.iter().map(|timed| &timed.case).chain(LONG);
-    match listed.find(|listed| !names.iter().any(|name| name == *listed)) {
+    let mut listed = timed_cases().chain(LONG.iter().copied());
+    match listed.find(|listed| !names.iter().any(|name| name == listed)) {
         Some(name) => Err(format!("no case is called {name}").into()),
         None => Ok(()),
     }
