@@ -20,6 +20,11 @@ impl Failure {
         Self { exit, text: text.into(), advice: None }
     }
 
+    /// Ends the command with this code and says nothing: what there was to say was said.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self::new(exit, "")
+    }
+
     /// `text` and the causes of `error` behind it.
     pub(crate) fn caused(exit: Exit, text: &str, error: &(dyn StdError + 'static)) -> Self {
         Self::new(exit, format!("{text}: {}", Chain(error)))
@@ -36,8 +41,21 @@ impl Failure {
         self
     }
 
+    /// This failure, with `code` in place of `exit`.
+    pub(crate) fn instead_of(mut self, exit: Exit, code: u8) -> Self {
+        if self.exit == exit {
+            self.exit = Exit::Command(code);
+        }
+        self
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Whether there is nothing to say.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.text.is_empty()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::IsTerminal;
 
 use tenure_server::config::{Config, LogFormat};
 use tracing_subscriber::layer::SubscriberExt;
@@ -12,6 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::say;
+use crate::style::Style;
 
 const VARIABLE: &str = "TENURE_LOG";
 const USUAL: &str = "tenure=debug";
@@ -84,8 +84,7 @@ pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
 }
 
 fn has_colours() -> bool {
-    std::io::stderr().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|text| text.is_empty())
+    Style::of(&std::io::stderr()).has_colours()
 }
 
 fn filter(text: OsString) -> Result<EnvFilter, Failure> {

@@ -1,34 +1,41 @@
-//! The command `tenure`: runs a program under a distributed lock.
+//! The command `tenure`: distributed locks for a shell, a crontab and an operator.
 //!
 //! ```text
-//! main ── parse ──▶ run ── open · acquire ──▶ child ── spawn · signals · stop ──▶ exit code
-//!        cli.rs    run.rs  store_url.rs      child.rs  signals.rs                 exit.rs
-//!        duration.rs                                                              failure.rs
+//! main ── parse ──▶ commands/ ── open ──▶ tenure ──▶ answer, say ──▶ exit code
+//!        cli.rs     one file    open.rs             answer.rs        exit.rs
+//!        duration.rs each       store_url.rs        say.rs           failure.rs
 //! ```
 
-mod child;
+mod answer;
 mod cli;
+mod commands;
 mod duration;
 mod exit;
 mod failure;
 mod log;
-mod run;
+mod open;
+mod plain;
 mod say;
-mod serve;
-mod signals;
+mod spans;
+mod status_line;
 mod store_url;
+mod style;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use tokio::runtime::Builder;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, OutputArgs};
 use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
+    if let Some(ended) = commands::run::tether::part() {
+        return ended;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(answer) => return explain(&answer).into(),
@@ -38,7 +45,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            say::error(&failure);
+            if !failure.is_silent() {
+                say::failure(&failure);
+            }
             failure.exit().into()
         }
     }
@@ -57,17 +66,25 @@ fn explain(answer: &clap::Error) -> Exit {
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Run(args) => {
-            log::start(args.output.verbose)?;
-            on_runtime(&mut tokio::runtime::Builder::new_current_thread(), run::run(&args))
+            begin(&args.output)?;
+            on_runtime(&mut Builder::new_current_thread(), commands::run::run(&args))
         }
         Command::Serve(args) => {
-            on_runtime(&mut tokio::runtime::Builder::new_multi_thread(), serve::serve(&args))
+            on_runtime(&mut Builder::new_multi_thread(), commands::serve::serve(&args))
         }
     }
 }
 
+/// Has what is said and logged said and logged as asked.
+fn begin(output: &OutputArgs) -> Result<(), Failure> {
+    if output.json {
+        say::in_json();
+    }
+    log::start(output.verbose)
+}
+
 fn on_runtime(
-    builder: &mut tokio::runtime::Builder,
+    builder: &mut Builder,
     work: impl Future<Output = Result<Exit, Failure>>,
 ) -> Result<Exit, Failure> {
     let runtime = builder

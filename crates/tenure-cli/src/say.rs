@@ -1,46 +1,52 @@
-//! What `tenure` itself writes: whole lines on stderr, safe to show on a terminal. Stdout belongs
-//! to the command.
+//! What `tenure` says about what it does: whole lines on stderr, for people or as JSON.
 
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::plain::plain;
+
+/// One for the whole process, because errors are said where no command line is known any more.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on each line is JSON.
+pub(crate) fn in_json() {
+    AS_JSON.store(true, Ordering::Relaxed);
+}
 
 /// Says that something failed or went another way than asked.
 pub(crate) fn error(what: &dyn Display) {
-    line(&format!("tenure: {what}"));
+    told("warning", &json!({ "message": what.to_string() }), || format!("tenure: {what}"));
+}
+
+/// Says why the command ends otherwise than asked.
+pub(crate) fn failure(failure: &Failure) {
+    let details = json!({ "message": failure.to_string(), "exit": failure.exit().code() });
+    told("failed", &details, || format!("tenure: {failure}"));
 }
 
 /// Says how things stand.
 pub(crate) fn progress(what: &dyn Display) {
-    line(&what.to_string());
+    told("progress", &json!({ "message": what.to_string() }), || what.to_string());
+}
+
+/// Says that something happened: `details` to a program, `text` to a person.
+pub(crate) fn told(event: &str, details: &impl Serialize, text: impl FnOnce() -> String) {
+    if AS_JSON.load(Ordering::Relaxed) {
+        let details = serde_json::to_value(details).unwrap_or_default();
+        let mut members = serde_json::Map::from_iter([("event".to_owned(), event.into())]);
+        members.extend(details.as_object().cloned().unwrap_or_default());
+        write(&serde_json::Value::Object(members).to_string());
+    } else {
+        write(&plain(&text()));
+    }
 }
 
 /// One write, so that lines of several processes do not mix. Nobody to read it is no failure.
-fn line(text: &str) {
-    let text = format!("{}\n", plain(text));
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-/// The text without what could steer a terminal, break the line or turn its direction: parts of it
-/// come from the store, where anyone may have written them.
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() && !turns_text(*c)).collect()
-}
-
-fn turns_text(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_steers_the_terminal() {
-        assert_eq!(plain("host/1 \u{1b}[31mred\u{7}\r\nnext\u{9b}2J"), "host/1 [31mrednext2J");
-        assert_eq!(plain("a\u{202e}b\u{2028}c"), "abc");
-        assert_eq!(plain("ключ 🔒 \"k\""), "ключ 🔒 \"k\"");
-    }
+fn write(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -4,15 +4,22 @@ use std::fmt;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// All of them would end a process that does nothing about them.
-const PASSED_ON: [Signal; 6] =
-    [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
+/// All of them would end a process that does nothing about them, or suspend it.
+const PASSED_ON: [Signal; 7] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::TSTP,
+];
 
 /// The signals sent to this process since it began to listen.
 pub(crate) struct Signals {
@@ -49,6 +56,11 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Suspends this process, as SIGTSTP would have. Returns when it is told to go on.
+pub(super) fn suspend() {
+    let _ = kill_process(getpid(), Signal::STOP);
 }
 
 impl fmt::Debug for Signals {

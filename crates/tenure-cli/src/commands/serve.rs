@@ -1,13 +1,92 @@
 //! `tenure serve`: a server from its configuration to its end.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
 use tenure_server::config::{Config, LogFormat, STORE, StoreConfig, TokenConfig, Url};
 use tenure_server::{Failure as ServerFailure, Running};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::ServeArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::{log, store_url};
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  Serve locks on this machine, and take one.
+    tenure serve
+    curl -d '{\"ttl\": \"30s\"}' http://127.0.0.1:7117/v1/locks/report
+
+  A sidecar over Redis, for any language and for Dapr's SDKs.
+    TENURE_STORE=redis://10.0.0.5 tenure serve --dapr-http-port --dapr-grpc-port
+
+Environment:
+  DAPR_API_TOKEN  a token beside those of the configuration, as Dapr has it: with it set, whoever
+                  calls must bring one, and this one may lock, unlock and force in the namespace
+                  'default'
+
+Signals:
+  SIGTERM and SIGINT end it cleanly: streams are told, locks are given back or left as the
+  configuration says. SIGHUP reads the tokens and certificates anew.";
+
+/// Serve locks over HTTP and gRPC
+///
+/// One port for both. Without a store the locks are in a file of this user; over a store that is
+/// shared, any number of servers give the same locks.
+#[derive(Args, Debug)]
+#[command(max_term_width = 100, after_long_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:7117]
+    #[arg(long, value_name = "ADDRESS", env = "TENURE_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// The store's URL [default: a file in the user's data folder]
+    ///
+    /// Only where the configuration has no stores. To keep a password out of the process list, use
+    /// TENURE_STORE.
+    #[arg(long, value_name = "URL", env = "TENURE_STORE", hide_env_values = true)]
+    pub(crate) store: Option<String>,
+
+    /// The configuration, in TOML
+    #[arg(long, value_name = "FILE", env = "TENURE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Check the configuration and open the stores, but do not serve
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Allow another address than loopback without TLS or without tokens
+    #[arg(long, env = "TENURE_INSECURE")]
+    pub(crate) insecure: bool,
+
+    /// Serve Dapr's HTTP API on this port, on 3500 when none is given
+    #[arg(long, value_name = "PORT", env = "DAPR_HTTP_PORT")]
+    #[arg(num_args = 0..=1, default_missing_value = "3500")]
+    pub(crate) dapr_http_port: Option<u16>,
+
+    /// Serve Dapr's gRPC API on this port, on 50001 when none is given
+    #[arg(long, value_name = "PORT", env = "DAPR_GRPC_PORT")]
+    #[arg(num_args = 0..=1, default_missing_value = "50001")]
+    pub(crate) dapr_grpc_port: Option<u16>,
+
+    /// A folder with Dapr's components: those of type lock.redis become stores
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) dapr_components: Option<PathBuf>,
+
+    /// The application beside which this server runs, as Dapr knows it
+    #[arg(long, value_name = "NAME", env = "APP_ID")]
+    pub(crate) app_id: Option<String>,
+
+    /// Hand Forrst's calls on to this server, under the locks that they ask for
+    // No parser here: clap would repeat a bad URL, and with it a password.
+    #[arg(long, value_name = "URL", env = "TENURE_FORRST_UPSTREAM", hide_env_values = true)]
+    pub(crate) forrst_upstream: Option<String>,
+
+    /// Log as JSON
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
 
 /// Serves until it is told to end.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<Exit, Failure> {

@@ -1,0 +1,4 @@
+//! The commands: one file each, with its part of the command line and what it does.
+
+pub(crate) mod run;
+pub(crate) mod serve;

@@ -1,0 +1,184 @@
+//! A command while its lock is held: from its start to its end, or to the loss of the lock.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use rustix::process::Signal;
+use serde_json::json;
+use tenure::clock::{Clock, SystemClock, within};
+use tenure::error::Chain;
+use tenure::{ErrorKind, Guard, LostReason};
+
+use super::child::{Child, Stopped};
+use super::signals::{Signals, suspend};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::say;
+
+/// How long the end of this process may wait for what is still to be given back.
+pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// How long before the end of belief a command that does not stop is killed, at the most.
+const KILL_AHEAD_MAX: Duration = Duration::from_secs(1);
+
+/// What becomes of a command whose lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLost {
+    /// SIGTERM at three quarters of the ttl, SIGKILL before the lease can end
+    Term,
+    /// SIGKILL before the lease can end, and nothing before
+    Kill,
+    /// It goes on without the lock, and this is said
+    Warn,
+}
+
+/// A command to run while a lock is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) command: &'a [OsString],
+    pub(crate) ttl: Duration,
+    pub(crate) on_lost: OnLost,
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// By itself; this is how.
+    Itself(Exit),
+    /// Because the lock was lost; what to say of it.
+    Lost(Failure),
+}
+
+impl Job<'_> {
+    /// Runs the command while the guard holds. When this returns nothing of it runs any more, unless
+    /// it has ended by itself and left something behind.
+    pub(crate) async fn run(&self, guard: &Guard, signals: &mut Signals) -> Result<Ended, Failure> {
+        let mut child = Child::start(self.command, guard)?;
+        let ended = self.attend(&mut child, guard, signals).await;
+        child.leave();
+        Ok(ended)
+    }
+
+    async fn attend(&self, child: &mut Child, guard: &Guard, signals: &mut Signals) -> Ended {
+        let mut lost = None;
+        loop {
+            tokio::select! {
+                biased;
+                status = child.ended() => {
+                    return match lost {
+                        None => Ended::Itself(Exit::of_command(status)),
+                        Some(reason) => Ended::Lost(failure(guard, reason, WENT_ON)),
+                    };
+                }
+                reason = guard.ending(self.ahead()), if lost.is_none() => match self.on_lost {
+                    OnLost::Warn => {
+                        warn(guard, reason);
+                        lost = Some(reason);
+                    }
+                    OnLost::Kill | OnLost::Term => {
+                        let how = self.stop(child, guard, reason).await;
+                        return Ended::Lost(failure(guard, reason, how));
+                    }
+                },
+                signal = signals.next() => pass_on(child, guard, signal),
+            }
+        }
+    }
+
+    /// How long before the end of belief to act.
+    fn ahead(&self) -> Duration {
+        match self.on_lost {
+            OnLost::Term => self.ttl / 4,
+            OnLost::Kill | OnLost::Warn => kill_ahead(self.ttl),
+        }
+    }
+
+    async fn stop(&self, child: &mut Child, guard: &Guard, reason: LostReason) -> &'static str {
+        if self.on_lost == OnLost::Kill {
+            child.kill().await;
+            return KILLED;
+        }
+        match child.stop(too_late(guard, self.ttl, reason)).await {
+            Stopped::Terminated => "the command was stopped with SIGTERM",
+            Stopped::Killed => KILLED,
+        }
+    }
+}
+
+const KILLED: &str = "the command was killed with SIGKILL";
+const WENT_ON: &str = "the command went on without it to its end";
+
+fn kill_ahead(ttl: Duration) -> Duration {
+    (ttl / 10).min(KILL_AHEAD_MAX)
+}
+
+/// Returns when a command that was told to stop must be killed: a little before belief ends, so
+/// that it is gone by then.
+///
+/// A lock that was taken away leaves no such time. The command still gets that little, to put
+/// things in order: the loss was found only with a renewal, so it is small beside what has passed.
+async fn too_late(guard: &Guard, ttl: Duration, reason: LostReason) {
+    let ahead = kill_ahead(ttl);
+    if reason == LostReason::Refused {
+        SystemClock.sleep_until(SystemClock.now() + ahead).await;
+    } else {
+        guard.ending(ahead).await;
+    }
+}
+
+/// A command that is suspended is suspended with us, and nobody renews: when it is to go on, the
+/// lock may be gone, and then it must not.
+fn pass_on(child: &Child, guard: &Guard, signal: Signal) {
+    child.pass_on(signal);
+    if signal == Signal::TSTP {
+        suspend();
+        if guard.is_held() {
+            child.pass_on(Signal::CONT);
+        }
+    }
+}
+
+fn why(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::Refused => "it was released by force, or ended and went to another",
+        LostReason::MaxHold => "it was held for as long as --max-hold allows",
+        _ => "it could not be renewed in time",
+    }
+}
+
+fn warn(guard: &Guard, reason: LostReason) {
+    let (key, fence) = (guard.key(), guard.fence());
+    let details = json!({ "key": key.as_str(), "fence": fence.get(), "reason": why(reason) });
+    say::told("lost", &details, || {
+        let why = why(reason);
+        format!("tenure: the lock {key:?} (fence {fence}) is lost: {why}; the command goes on")
+    });
+}
+
+fn failure(guard: &Guard, reason: LostReason, how: &str) -> Failure {
+    let (key, fence, why) = (guard.key(), guard.fence(), why(reason));
+    Failure::new(Exit::Lost, format!("the lock {key:?} (fence {fence}) was lost: {why}; {how}"))
+}
+
+/// Gives the lock back after the command's end. A store that fails now changes nothing about what
+/// the command did, so that is a warning; that the lock was gone before is a failure.
+pub(crate) async fn give_back(guard: Guard) -> Result<(), Failure> {
+    match guard.release().await {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Lost => Err(Failure::of_error(&error)
+            .advise("the command ran to its end, the last of it without the lock")),
+        Err(error) => {
+            say::error(&format_args!(
+                "warning: the lock was not given back and ends with its ttl: {}",
+                Chain(&error)
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Gives back what may be lost already: if it is not, the next need not wait for the ttl.
+pub(crate) async fn let_go(guard: Guard) {
+    let _ = within(&SystemClock, FLUSH_MAX, guard.release()).await;
+}

@@ -1,0 +1,46 @@
+//! The locks that the command line names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::clock::SystemClock;
+use tenure::{Limits, Locks, Operation, Store, stores};
+
+use crate::cli::StoreArgs;
+use crate::failure::Failure;
+use crate::say;
+use crate::store_url;
+
+/// Longer than any ttl that the command line takes: what is kept for a whole period, or for a
+/// minimum time, is a lease of that length.
+const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// The ttl that operations are timed by where a command has none of its own.
+pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
+
+/// Opens the store.
+pub(crate) async fn store(args: &StoreArgs, verbose: bool) -> Result<Arc<dyn Store>, Failure> {
+    let url = store_url::resolve(args.store.as_deref())?;
+    if verbose {
+        say::progress(&format_args!("store {}", url.label()));
+    }
+    stores::open(url.as_str(), Arc::new(SystemClock))
+        .await
+        .map_err(|error| Failure::of_error(&error.during(Operation::Open)))
+}
+
+/// Opens the locks of the namespace that is named, for leases of this ttl. A store that is local to
+/// one process is no lock between commands, and refused.
+pub(crate) async fn locks(
+    args: &StoreArgs,
+    verbose: bool,
+    ttl: Duration,
+) -> Result<Locks, Failure> {
+    let store = store(args, verbose).await?;
+    let limits = Limits { ttl_max: TTL_MAX, ..Limits::default() };
+    let mut builder = Locks::builder().shared(true).limits(limits).default_ttl(ttl);
+    if let Some(namespace) = &args.namespace {
+        builder = builder.namespace(namespace.as_str());
+    }
+    builder.open_on(store).await.map_err(|error| Failure::of_error(&error))
+}
