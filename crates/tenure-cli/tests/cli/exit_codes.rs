@@ -115,6 +115,40 @@ async fn a_command_that_cannot_be_started_is_126_or_127() {
 async fn a_parent_that_ignores_its_children_s_ends_changes_nothing() {
     let sandbox = Sandbox::new();
     let words = ["run", "k", "--", "sh", "-c", "exit 5"];
-    let mut command = sandbox.tenure_by_env(&["--ignore-signal=CHLD"], &words);
+    let mut command = sandbox.tenure_by(&["env", "--ignore-signal=CHLD"], &words);
     Ran::of(command.spawn().unwrap()).await.expect(5, &[]);
+}
+
+#[tokio::test]
+async fn the_code_for_a_held_lock_can_be_chosen() {
+    let sandbox = Sandbox::new();
+    let guard = sandbox.locks().await.lock("k").acquire().await.unwrap();
+    let words = ["run", "k", "--no-wait", "-E", "3", "--", "true"];
+    sandbox.run(&words).await.expect(3, &["held by"]);
+    let words = ["run", "k", "--wait", "10ms", "-q", "-E", "0", "--", "true"];
+    sandbox.run(&words).await.expect(0, &["longer --wait"]);
+    guard.release().await.unwrap();
+    let words = ["run", "k", "-E", "3", "--", "sh", "-c", "exit 75"];
+    sandbox.run(&words).await.expect(75, &[]);
+}
+
+#[tokio::test]
+async fn everything_is_said_in_json_when_asked() {
+    let sandbox = Sandbox::new();
+    let guard = sandbox.locks().await.lock("k").holder("first").acquire().await.unwrap();
+    let words = ["run", "k", "--wait", "300ms", "--json", "--", "true"];
+    let ran = sandbox.run(&words).await;
+    ran.expect(75, &[]);
+    let lines: Vec<serde_json::Value> =
+        ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["event"], "waiting", "{ran:?}");
+    assert_eq!(lines[0]["held_by"]["fence"], guard.fence().get());
+    let last = lines.last().unwrap();
+    assert_eq!((&last["event"], &last["exit"]), (&"failed".into(), &75.into()), "{ran:?}");
+    guard.release().await.unwrap();
+    let ran = sandbox.run(&["run", "k", "--json", "--", "echo", "out"]).await;
+    ran.expect(0, &[]);
+    let held: serde_json::Value = serde_json::from_str(ran.stderr.trim()).unwrap();
+    assert_eq!((&held["event"], &held["key"]), (&"holding".into(), &"k".into()));
+    assert_eq!(ran.stdout, "out\n");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::clock::{Clock, SystemClock};
 use tokio::process::Child;
 
-use crate::sandbox::{Ran, Sandbox, is_running, since, until};
+use crate::sandbox::{Ran, Sandbox, is_running, since, until, until_said};
 
 const TTL: Duration = Duration::from_secs(2);
 
@@ -86,4 +86,46 @@ async fn a_loss_that_is_found_at_the_end_is_76_as_well() {
     sandbox.locks().await.force_release("k", "a test").await.unwrap();
     sandbox.open_gate();
     Ran::of(child).await.expect(76, &["release \"k\"", "the command ran to its end"]);
+}
+
+/// One that has left its group and its session is found by whom it descends from.
+#[tokio::test]
+async fn no_grandchild_survives_wherever_it_has_gone() {
+    let sandbox = Sandbox::new();
+    let stubborn = "trap \"\" TERM HUP; echo $$ > %; while :; do sleep 0.02; done";
+    let far = stubborn.replace('%', "far");
+    let near = stubborn.replace('%', "near");
+    let script = format!("setsid sh -c '{far}' & (sh -c '{near}' &) ; wait");
+    let child = start(&sandbox, &script);
+    let (far, near) = (sandbox.pid("far").await, sandbox.pid("near").await);
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    Ran::of(child).await.expect(76, &["with SIGKILL"]);
+    assert!(!is_running(far) && !is_running(near));
+}
+
+#[tokio::test]
+async fn on_lost_kill_gives_no_time() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo TERM > got' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let words = ["run", "k", "--ttl", "2s", "--on-lost", "kill", "--", "sh", "-c", script];
+    let child = sandbox.tenure(&words).spawn().unwrap();
+    let command = sandbox.pid("pid").await;
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    Ran::of(child).await.expect(76, &["with SIGKILL"]);
+    assert!(!is_running(command) && !sandbox.path("got").exists());
+}
+
+#[tokio::test]
+async fn on_lost_warn_lets_it_go_on_and_says_so() {
+    let sandbox = Sandbox::new();
+    sandbox.gate();
+    let script = "echo $$ > pid; cat gate; echo done > done; exit 3";
+    let words = ["run", "k", "--ttl", "1s", "--on-lost", "warn", "--", "sh", "-c", script];
+    let mut child = sandbox.tenure(&words).spawn().unwrap();
+    sandbox.line("pid").await;
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    until_said(&mut child, "the command goes on").await;
+    sandbox.open_gate();
+    Ran::of(child).await.expect(76, &["went on without it to its end"]);
+    assert_eq!(sandbox.line("done").await, "done\n");
 }

@@ -41,17 +41,18 @@ impl Sandbox {
 
     /// `tenure` with these words; nothing of it is a terminal.
     pub(crate) fn tenure(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-        command.args(words);
-        self.prepare(&mut command);
-        command
+        self.tenure_by(&[], words)
     }
 
-    /// As [`tenure`](Self::tenure), started by `env` with these options, such as
-    /// `--default-signal=INT`: whoever runs the tests may have some signals ignored.
-    pub(crate) fn tenure_by_env(&self, options: &[&str], words: &[&str]) -> Command {
-        let mut command = Command::new("env");
-        command.args(options).arg(env!("CARGO_BIN_EXE_tenure")).args(words);
+    /// As [`tenure`](Self::tenure), started by another program such as `faketime -f +1d`.
+    pub(crate) fn tenure_by(&self, starter: &[&str], words: &[&str]) -> Command {
+        self.started(&[starter, &[env!("CARGO_BIN_EXE_tenure")], words].concat())
+    }
+
+    /// Another program, in the same surroundings.
+    pub(crate) fn started(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         self.prepare(&mut command);
         command
     }
@@ -165,12 +166,16 @@ pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(pid(child.id().expect("it still runs")), signal).unwrap();
 }
 
+/// The state of a process, as `ps` shows it.
+pub(crate) fn state(pid: Pid) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // It stands behind the name, which may hold anything but ends with the last bracket.
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
 /// Whether there is such a process and it has not ended.
 pub(crate) fn is_running(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state stands behind the name, which may hold anything but ends with the last bracket.
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// How long ago.

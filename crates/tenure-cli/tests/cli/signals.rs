@@ -3,9 +3,9 @@
 use rustix::process::{Signal, kill_process_group};
 use tokio::process::Child;
 
-use crate::sandbox::{Ran, Sandbox, is_running, pid, send, until_said};
+use crate::sandbox::{Ran, Sandbox, is_running, pid, send, state, until, until_said};
 
-const USUAL: &str = "--default-signal=TERM,HUP,INT,QUIT,USR1,USR2";
+const USUAL: &str = "--default-signal=TERM,HUP,INT,QUIT,USR1,USR2,TSTP";
 
 /// A command that says which signal it got and ends with 7. It sleeps in short naps: a shell that
 /// is about to start a program when the signal comes may leave that program without it.
@@ -18,7 +18,7 @@ fn trapping(name: &str) -> String {
 
 fn start(sandbox: &Sandbox, script: &str) -> Child {
     let words = ["run", "k", "--ttl", "1h", "--", "sh", "-c", script];
-    sandbox.tenure_by_env(&[USUAL], &words).process_group(0).spawn().unwrap()
+    sandbox.tenure_by(&["env", USUAL], &words).process_group(0).spawn().unwrap()
 }
 
 async fn assert_free(sandbox: &Sandbox) {
@@ -88,7 +88,7 @@ async fn what_was_ignored_stays_ignored() {
     let sandbox = Sandbox::new();
     let words = ["run", "k", "--", "sh", "-c", "echo $$ > pid; cat gate; exit 4"];
     sandbox.gate();
-    let mut command = sandbox.tenure_by_env(&[USUAL, "--ignore-signal=HUP"], &words);
+    let mut command = sandbox.tenure_by(&["env", USUAL, "--ignore-signal=HUP"], &words);
     let child = command.spawn().unwrap();
     let shell = sandbox.pid("pid").await;
     send(&child, Signal::HUP);
@@ -111,4 +111,41 @@ async fn a_signal_ends_the_wait() {
     guard.release().await.unwrap();
     assert_free(&sandbox).await;
     assert!(!sandbox.path("ran").exists());
+}
+
+/// Without a terminal, whoever suspends `tenure` suspends the command with it.
+#[tokio::test]
+async fn suspending_tenure_suspends_the_command() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; exit 7";
+    let child = start(&sandbox, script);
+    let command = sandbox.pid("pid").await;
+    let tenure = pid(child.id().unwrap());
+    send(&child, Signal::TSTP);
+    for process in [tenure, command] {
+        until("suspension", || (state(process) == Some('T')).then_some(())).await;
+    }
+    std::fs::write(sandbox.path("go"), "").unwrap();
+    send(&child, Signal::CONT);
+    Ran::of(child).await.expect(7, &[]);
+    assert_free(&sandbox).await;
+}
+
+/// A lock that ended while nobody could renew it: the command does not take another step.
+#[tokio::test]
+async fn a_command_that_was_suspended_for_too_long_is_killed() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo late > late";
+    let words = ["run", "k", "--ttl", "500ms", "--", "sh", "-c", script];
+    let child = sandbox.tenure_by(&["env", USUAL], &words).process_group(0).spawn().unwrap();
+    let command = sandbox.pid("pid").await;
+    send(&child, Signal::TSTP);
+    until("suspension", || (state(command) == Some('T')).then_some(())).await;
+    let locks = sandbox.locks().await;
+    let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
+    std::fs::write(sandbox.path("go"), "").unwrap();
+    send(&child, Signal::CONT);
+    Ran::of(child).await.expect(76, &["was lost"]);
+    assert!(!is_running(command) && !sandbox.path("late").exists());
+    next.release().await.unwrap();
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::io::{self, IsTerminal};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use super::offspring;
 use super::owner_file::OwnerFile;
+use super::signals::uses_terminal;
 use super::tether::{Warden, tethered};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -44,8 +44,7 @@ const REAP_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Child {
     pid: Pid,
-    /// Whether it has a group of its own: on a terminal it shares ours, because in another one it
-    /// could not use the terminal.
+    /// Whether it has a group of its own.
     is_alone: bool,
     ended: Option<ExitStatus>,
     ends: unix::Signal,
@@ -116,7 +115,7 @@ impl Child {
 
     /// Passes on a signal that came to us, unless the terminal has sent it to the command as well.
     pub(super) fn pass_on(&self, signal: Signal) {
-        let from_terminal = matches!(signal, Signal::INT | Signal::QUIT | Signal::TSTP);
+        let from_terminal = matches!(signal, Signal::INT | Signal::QUIT);
         // Once it was waited for, its number may be another's.
         if self.ended.is_none() && (self.is_alone || !from_terminal) {
             // That it is gone already is no failure.
@@ -172,9 +171,4 @@ impl Child {
         self.warden.into_iter().for_each(Warden::dismiss);
         drop(self.owner_file);
     }
-}
-
-/// Whether the command could use a terminal through what it inherits.
-fn uses_terminal() -> bool {
-    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }

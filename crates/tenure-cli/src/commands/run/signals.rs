@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::io::{self, IsTerminal};
 use std::task::Poll;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -10,16 +11,9 @@ use tokio::signal::unix::{self, SignalKind, signal};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// All of them would end a process that does nothing about them, or suspend it.
-const PASSED_ON: [Signal; 7] = [
-    Signal::TERM,
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::USR1,
-    Signal::USR2,
-    Signal::TSTP,
-];
+/// All of them would end a process that does nothing about them.
+const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2];
 
 /// The signals sent to this process since it began to listen.
 pub(crate) struct Signals {
@@ -35,8 +29,11 @@ impl Signals {
     /// and in the command.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
-        let mut streams = Vec::with_capacity(PASSED_ON.len());
-        for passed_on in PASSED_ON {
+        let mut streams = Vec::with_capacity(PASSED_ON.len() + 1);
+        // On a terminal the command is in our group, and the kernel suspends both, or neither where
+        // nobody could have them go on.
+        let suspension = (!uses_terminal()).then_some(Signal::TSTP);
+        for passed_on in PASSED_ON.into_iter().chain(suspension) {
             if !is_in(ignored, passed_on) {
                 streams.push((passed_on, stream(SignalKind::from_raw(passed_on.as_raw()))?));
             }
@@ -56,6 +53,12 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Whether a command could use a terminal through what it inherits. It then shares our group,
+/// because in another one it could not.
+pub(super) fn uses_terminal() -> bool {
+    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 /// Suspends this process, as SIGTSTP would have. Returns when it is told to go on.

@@ -22,6 +22,7 @@ use crate::style::{Style, Tone};
 
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 const NEXT_LOOK: Duration = Duration::from_secs(1);
+/// Of a terminal that does not say how wide it is.
 const WIDTH: usize = 80;
 
 /// Waits for the lock, or for a signal to end.
@@ -101,7 +102,8 @@ impl<'a> LiveLine<'a> {
     }
 
     fn draw(&mut self, text: &str) {
-        let width = tcgetwinsize(io::stderr()).map_or(WIDTH, |size| usize::from(size.ws_col));
+        let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        let width = if width == 0 { WIDTH } else { width };
         let text: String = plain(text).chars().take(width.saturating_sub(1)).collect();
         let text = Style::of(&io::stderr()).paint(Tone::Faint, &text);
         let _ = io::stderr().write_all(format!("\r\u{1b}[K{text}").as_bytes());
