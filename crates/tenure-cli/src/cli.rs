@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use tenure::{Error, Key, Limits, Namespace};
 use tenure_api::duration::{DurationError, parse};
 
+use crate::commands::elect::ElectArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
 
@@ -38,7 +39,8 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
+    Elect(ElectArgs),
     Serve(Box<ServeArgs>),
 }
 

@@ -69,6 +69,10 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
             begin(&args.output)?;
             on_runtime(&mut Builder::new_current_thread(), commands::run::run(&args))
         }
+        Command::Elect(args) => {
+            begin(&args.output)?;
+            on_runtime(&mut Builder::new_current_thread(), commands::elect::elect(&args))
+        }
         Command::Serve(args) => {
             on_runtime(&mut Builder::new_multi_thread(), commands::serve::serve(&args))
         }

@@ -1,4 +1,5 @@
 //! The commands: one file each, with its part of the command line and what it does.
 
+pub(crate) mod elect;
 pub(crate) mod run;
 pub(crate) mod serve;

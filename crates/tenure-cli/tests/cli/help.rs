@@ -25,6 +25,7 @@ async fn help_is_as_it_was() {
     assert_snapshot("help-short.txt", &["-h"], 0).await;
     assert_snapshot("run-help.txt", &["run", "--help"], 0).await;
     assert_snapshot("run-help-short.txt", &["run", "-h"], 0).await;
+    assert_snapshot("elect-help.txt", &["elect", "--help"], 0).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 mod at_least;
 mod child;
 mod default_store;
+mod elect;
 mod exclusion;
 mod exit_codes;
 mod gone;

@@ -2,16 +2,15 @@
 
 mod args;
 mod child;
-mod held;
-mod note;
+pub(crate) mod held;
+pub(crate) mod note;
 mod offspring;
 mod once;
 mod owner_file;
-mod signals;
+pub(crate) mod signals;
 pub(crate) mod tether;
-mod waiting;
+pub(crate) mod waiting;
 
-use serde_json::json;
 use tenure::clock::{Clock, Moment, SystemClock, within};
 use tenure::error::Chain;
 use tenure::{Guard, LockRequest, Locks};
@@ -21,11 +20,10 @@ use held::{Ended, FLUSH_MAX, Job, give_back, let_go};
 use note::note;
 use once::{Period, Turn};
 use signals::Signals;
-use waiting::acquire;
+use waiting::{acquire, say_holding};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::spans::ms;
 use crate::{open, say};
 
 /// Runs the command under the lock.
@@ -131,11 +129,4 @@ fn request(locks: &Locks, args: &RunArgs) -> LockRequest {
         Some(note) => request.holder(&note),
         None => request,
     }
-}
-
-fn say_holding(guard: &Guard) {
-    let (key, fence) = (guard.key(), guard.fence());
-    let ttl_ms = ms(guard.ttl());
-    let details = json!({ "key": key.as_str(), "fence": fence.get(), "ttl_ms": ttl_ms });
-    say::told("holding", &details, || format!("holding {key:?} (fence {fence})"));
 }

@@ -57,12 +57,12 @@ impl Signals {
 
 /// Whether a command could use a terminal through what it inherits. It then shares our group,
 /// because in another one it could not.
-pub(super) fn uses_terminal() -> bool {
+pub(crate) fn uses_terminal() -> bool {
     io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 /// Suspends this process, as SIGTSTP would have. Returns when it is told to go on.
-pub(super) fn suspend() {
+pub(crate) fn suspend() {
     let _ = kill_process(getpid(), Signal::STOP);
 }
 

@@ -16,7 +16,7 @@ use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::plain::plain;
 use crate::say;
-use crate::spans::{ago, span};
+use crate::spans::{ago, ms, span};
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
 
@@ -26,7 +26,7 @@ const NEXT_LOOK: Duration = Duration::from_secs(1);
 const WIDTH: usize = 80;
 
 /// Waits for the lock, or for a signal to end.
-pub(super) async fn acquire(
+pub(crate) async fn acquire(
     locks: &Locks,
     key: &Key,
     request: LockRequest,
@@ -59,6 +59,14 @@ fn tell(waiting: &Waiting) {
     say::told("waiting", &details, || {
         format!("waiting for {:?}: held by {} (fence {})", waiting.key, status.holder, status.fence)
     });
+}
+
+/// Says that the lock is held here.
+pub(crate) fn say_holding(guard: &Guard) {
+    let (key, fence) = (guard.key(), guard.fence());
+    let ttl_ms = ms(guard.ttl());
+    let details = json!({ "key": key.as_str(), "fence": fence.get(), "ttl_ms": ttl_ms });
+    say::told("holding", &details, || format!("holding {key:?} (fence {fence})"));
 }
 
 fn not_acquired(error: &tenure::Error) -> Failure {
