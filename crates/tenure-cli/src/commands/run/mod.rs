@@ -17,11 +17,12 @@ use tenure::error::Chain;
 use tenure::{Guard, LockRequest, Locks};
 
 pub(crate) use args::RunArgs;
-use held::{Ended, FLUSH_MAX, Job, give_back, let_go};
+pub(crate) use held::FLUSH_MAX;
+use held::{Ended, Job, give_back, let_go};
 use note::note;
 use once::{Period, Turn};
-use signals::Signals;
-use waiting::acquire;
+pub(crate) use signals::Signals;
+pub(crate) use waiting::acquire;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

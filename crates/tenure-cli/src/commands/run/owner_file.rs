@@ -1,9 +1,6 @@
 //! The owner in a file that only this user can read: so that the command can prove that it holds
 //! the lock, and no secret stands in an environment or on a command line.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use tenure::Owner;
@@ -11,6 +8,7 @@ use tenure::random::{Random, SystemRandom};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::owner_file;
 
 /// A file that goes with this value.
 #[derive(Debug)]
@@ -20,14 +18,7 @@ impl OwnerFile {
     /// Writes the owner into a file of its own, in the user's folder for such things.
     pub(super) fn write(owner: &Owner) -> Result<Self, Failure> {
         let path = folder().join(format!("tenure-{}-{:016x}", std::process::id(), number()?));
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let written = options.open(&path).and_then(|mut file| {
-            let file_of_this_run = Self(path.clone());
-            writeln!(file, "{}", owner.expose())?;
-            Ok(file_of_this_run)
-        });
-        written.map_err(|error| {
+        owner_file::write_new(&path, owner).map(|()| Self(path.clone())).map_err(|error| {
             let text = format!("the owner's file {} cannot be written", path.display());
             Failure::caused(Exit::Internal, &text, &error)
                 .advise("name a folder that can be written in XDG_RUNTIME_DIR or TMPDIR")

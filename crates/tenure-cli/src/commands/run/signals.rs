@@ -56,6 +56,16 @@ impl Signals {
         })
         .await
     }
+
+    /// The next signal that is to end this process. One that is to suspend it does. Cancel-safe.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::TSTP => suspend(),
+                signal => return signal,
+            }
+        }
+    }
 }
 
 /// Suspends this process, as SIGTSTP would have. Returns when it is told to go on.

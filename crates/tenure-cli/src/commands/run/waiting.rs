@@ -25,7 +25,7 @@ const NEXT_LOOK: Duration = Duration::from_secs(1);
 const WIDTH: usize = 80;
 
 /// Waits for the lock, or for a signal to end.
-pub(super) async fn acquire(
+pub(crate) async fn acquire(
     locks: &Locks,
     key: &Key,
     request: LockRequest,
