@@ -45,7 +45,8 @@ const CODES: [(Exit, &str); 2] = [
 /// How often to look without being called.
 const POLL: Duration = Duration::from_secs(5);
 
-/// The same where the store calls nobody, or renewals are to be seen, for which nobody is called.
+/// The same where the store calls nobody: or for nothing but a release, and it is a grant or a
+/// renewal that is to be seen.
 const POLL_OFTEN: Duration = Duration::from_secs(1);
 
 /// How soon to look again when the store was called upon and failed.
@@ -193,7 +194,8 @@ impl<'a> Lookout<'a> {
     /// Returns when the key may have changed, its lease must have ended, or it is time.
     async fn pause(&self, watch: Option<&mut Watch>) {
         let now = SystemClock.now();
-        let is_called = self.locks.store().capabilities.wakes && !self.output.verbose;
+        let is_held = self.last.as_ref().is_some_and(|seen| seen.status.is_some());
+        let is_called = self.locks.store().capabilities.wakes && is_held && !self.output.verbose;
         let poll = if is_called { POLL } else { POLL_OFTEN };
         let left = self.last.as_ref().and_then(|seen| seen.left(now)).unwrap_or(poll);
         let until = now + poll.min(left).max(LULL);

@@ -177,14 +177,15 @@ impl Locks {
         self.0.context.store.inspect(&key).await
     }
 
-    /// A hint that the key has changed since this call: granted, or free again.
+    /// A hint that the key has changed since this call.
     ///
     /// # Contract
-    /// It may come early or for nothing, for several changes at once, and late; a renewal need not
-    /// wake it. Where [`Capabilities::wakes`](crate::store::Capabilities::wakes) is false it never
-    /// comes, and that a ttl is over wakes nobody anywhere. So: watch first, then look with
-    /// [`status`](Self::status), wait for the hint or for the end of what is left of the lease, but
-    /// never longer than you can bear not to know, and look again.
+    /// A release is what it is for. It may come early or for nothing, late, and once for several
+    /// changes; whether a grant or a renewal brings it is up to the store, and the end of a ttl
+    /// never does. Where [`Capabilities::wakes`](crate::store::Capabilities::wakes) is false it
+    /// does not come at all. So: watch first, then look with [`status`](Self::status), wait for the
+    /// hint or for the end of what is left of the lease, but never longer than you can bear not to
+    /// know, and look again.
     ///
     /// # Errors
     /// `Unavailable` when the store could not be asked.
