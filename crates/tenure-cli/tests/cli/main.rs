@@ -3,15 +3,27 @@
 // Clippy takes only what is inside of a test function for a test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod acquire;
 mod child;
+mod config;
 mod default_store;
+mod doctor;
 mod exclusion;
 mod exit_codes;
+mod force_release;
 mod help;
+mod list;
+mod list_watch;
 mod lost;
+mod owner;
+mod pages;
 #[cfg(feature = "remote")]
 mod remote;
 mod sandbox;
 mod serve;
 mod signals;
+mod snapshot;
+mod status;
+mod terminal;
 mod waiting;
+mod watch;
