@@ -26,8 +26,8 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     raw(&format!("{text}\n"))
 }
 
-/// What was written, for a command whose exit code is an answer too: that nobody reads any more does
-/// not change it.
+/// What was written, for a command whose exit code is an answer too: that nobody reads any more
+/// does not change it.
 ///
 /// # Errors
 /// As [`line`], but none that is silent.

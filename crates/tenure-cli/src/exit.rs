@@ -68,8 +68,8 @@ impl Exit {
         u8::try_from(signal.as_raw()).map_or(Self::Internal, Self::Signal)
     }
 
-    /// A command that goes on until it is ended was ended by this signal. Ctrl-C is how a person does
-    /// that, so that is success.
+    /// A command that goes on until it is ended was ended by this signal. Ctrl-C is how a person
+    /// does that, so that is success.
     pub(crate) fn of_ended_by(signal: Signal) -> Self {
         if signal == Signal::INT { Self::SUCCESS } else { Self::of_signal(signal) }
     }

@@ -68,8 +68,8 @@ pub(crate) struct AcquireArgs {
 
     /// Write the owner into this new file instead of printing it
     ///
-    /// Only this user can read it. A file that is there already is not overwritten, and then nothing
-    /// is locked.
+    /// Only this user can read it. A file that is there already is not overwritten, and then
+    /// nothing is locked.
     #[arg(long, value_name = "FILE")]
     owner_file: Option<PathBuf>,
 

@@ -197,8 +197,10 @@ impl<'a> Lookout<'a> {
         let is_held = self.last.as_ref().is_some_and(|seen| seen.status.is_some());
         let is_called = self.locks.store().capabilities.wakes && is_held && !self.output.verbose;
         let poll = if is_called { POLL } else { POLL_OFTEN };
-        let left = self.last.as_ref().and_then(|seen| seen.left(now)).unwrap_or(poll);
-        let until = now + poll.min(left).max(LULL);
+        // A store may show for a while what nobody can renew any more.
+        let last = self.last.as_ref().filter(|seen| seen.left(seen.at) > Some(Duration::ZERO));
+        let left = last.and_then(|seen| seen.left(now)).unwrap_or(POLL_OFTEN);
+        let until = now + poll.min(left.max(LULL));
         let changed = async {
             match watch {
                 Some(watch) => watch.changed().await,

@@ -86,7 +86,7 @@ impl<'a> Live<'a> {
                 self.print(&all)
             }
             Err(error) if self.is_drawn => {
-                let text = plain(&format!("{}; trying again", Chain(&error)));
+                let text = cut(&format!("{}; trying again", Chain(&error)));
                 let text = Style::of(&io::stdout()).paint(Tone::Bad, &text);
                 answer::raw(&format!("\r{CLEAR_LINE}{text}"))
             }
@@ -117,8 +117,7 @@ impl<'a> Live<'a> {
             count => format!("{count} locks"),
         };
         let name = if self.store.is_empty() { locks.store().name } else { &self.store };
-        let foot = plain(&format!("{count}{shown} on {name}"));
-        let foot: String = foot.chars().take(width.unwrap_or(usize::MAX)).collect();
+        let foot = cut(&format!("{count}{shown} on {name}"));
         text += &Style::of(&io::stdout()).paint(Tone::Faint, &foot);
         answer::raw(&(text + CLEAR_REST))
     }
@@ -144,4 +143,10 @@ impl<'a> Live<'a> {
         let table = Table::new(all, SystemClock.wall()).render(None);
         answer::raw(&if is_first { table } else { format!("\n{table}") })
     }
+}
+
+/// The text as it fits into one line of the terminal.
+fn cut(text: &str) -> String {
+    let width = table::width(&io::stdout()).unwrap_or(usize::MAX);
+    plain(text).chars().take(width).collect()
 }

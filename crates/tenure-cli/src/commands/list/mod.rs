@@ -35,8 +35,10 @@ Examples:
   No owner is ever shown. In a pipe, --watch prints the table again when a lock was granted or has
   ended; for one line per change see 'tenure watch'.";
 
-const CODES: [(Exit, &str); 1] =
-    [(Exit::SUCCESS, "the locks were listed, also when there are none")];
+const CODES: [(Exit, &str); 2] = [
+    (Exit::SUCCESS, "the locks were listed, also when there are none, or Ctrl-C ended --watch"),
+    (Exit::Signal(0), "and above: 128 + n, when another signal n ended --watch"),
+];
 
 /// Less than this would be work for the store and nothing for the eye.
 const EVERY_MIN: Duration = Duration::from_millis(100);

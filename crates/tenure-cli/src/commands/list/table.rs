@@ -54,13 +54,16 @@ impl Table {
         self.rows.truncate(count);
     }
 
-    /// The text, no line of which is longer than `width`: holders are cut first, then keys.
+    /// The text, no line of which is longer than `width`: holders are cut first, then keys, and
+    /// where that is not enough the ends of the lines.
     pub(super) fn render(&self, width: Option<usize>) -> String {
         let widths = self.widths(width);
         let style = Style::of(&io::stdout());
-        let mut text = style.paint(Tone::Strong, &line(&HEAD.map(str::to_owned), &widths)) + "\n";
+        let cut = |line: String| line.chars().take(width.unwrap_or(usize::MAX)).collect::<String>();
+        let head = cut(line(&HEAD.map(str::to_owned), &widths));
+        let mut text = style.paint(Tone::Strong, &head) + "\n";
         for row in &self.rows {
-            let _ = writeln!(text, "{}", line(row, &widths));
+            let _ = writeln!(text, "{}", cut(line(row, &widths)));
         }
         text
     }
@@ -131,13 +134,14 @@ mod tests {
     #[test]
     fn holders_are_cut_before_keys() {
         let leases = [status(&"k".repeat(20), &"ü".repeat(40))];
-        for (room, key, holder) in [(60, 20, 13), (50, 15, 8), (20, 8, 8)] {
+        for (room, key, holder) in [(60, 20, 15), (50, 17, 8), (41, 8, 8)] {
             let lines = render(&leases, Some(room));
             let ends = |c, count: usize| format!("{}…", String::from(c).repeat(count - 1));
             let key = if key == 20 { "k".repeat(20) } else { ends('k', key) };
             assert!(lines[1].starts_with(&format!("{key}  {}  12 s", ends('ü', holder))));
-            assert!(room < 50 || lines.iter().all(|line| line.chars().count() <= room));
+            assert!(lines.iter().all(|line| line.chars().count() <= room), "{lines:?}");
         }
+        assert!(render(&leases, Some(20)).iter().all(|line| line.chars().count() == 20));
     }
 
     #[test]
