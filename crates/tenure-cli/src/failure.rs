@@ -47,6 +47,8 @@ impl Failure {
             ErrorKind::Unknown => {
                 failure.advise("it may have been done all the same: see 'tenure status'")
             }
+            // The store itself is well, and says what to do.
+            ErrorKind::Damaged => failure,
             _ if failure.exit == Exit::Store => {
                 failure.advise("'tenure doctor' says what is wrong with the store")
             }

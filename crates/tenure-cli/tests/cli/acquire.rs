@@ -42,18 +42,18 @@ async fn a_lease_goes_from_process_to_process() {
 #[tokio::test]
 async fn for_people_it_is_text() {
     let sandbox = Sandbox::new();
-    let ran = sandbox.run(&["acquire", "k", "--ttl", "10m", "--note", "by hand"]).await;
+    let ran = sandbox.run(&["acquire", "k", "--ttl", "20s", "--note", "by hand"]).await;
     ran.expect(0, &[]);
     let rows: Vec<_> = ran.stdout.lines().map(|line| line.split_at(8)).collect();
     let names: Vec<_> = rows.iter().map(|(name, _)| name.trim()).collect();
     assert_eq!(names, ["key", "fence", "owner", "ttl", "holder"], "{ran:?}");
-    assert_eq!((rows[0].1, rows[1].1, rows[3].1), ("k", "1", "10 min"));
+    assert_eq!((rows[0].1, rows[1].1, rows[3].1), ("k", "1", "20 s"));
     let owner = rows[2].1;
 
-    // Without a ttl of its own, the lease's is kept.
+    // Without a ttl of its own, the lease's is kept, and not the usual one taken.
     let ran = sandbox.run(&["renew", "k", "--owner", owner]).await;
     ran.expect(0, &[]);
-    let kept = "ttl     10 min\n";
+    let kept = "ttl     20 s\n";
     assert!(ran.stdout.contains(kept) && !ran.stdout.contains(owner), "{ran:?}");
     let ran = sandbox.run(&["release", "k", "--owner", owner]).await;
     ran.expect(0, &[]);
@@ -90,6 +90,21 @@ async fn a_file_that_cannot_be_written_leaves_no_lock() {
     ran.expect(70, &["no/folder cannot be written", "name a file that can be written"]);
     assert_eq!(ran.stdout, "");
     sandbox.run(&["status", "k"]).await.expect(1, &[]);
+}
+
+#[tokio::test]
+async fn a_file_that_comes_while_it_waits_is_not_overwritten() {
+    let sandbox = Sandbox::new();
+    let locks = sandbox.locks().await;
+    let guard = locks.lock("k").acquire().await.unwrap();
+    let words = ["acquire", "k", "--ttl", "1h", "--owner-file", "k.owner"];
+    let mut child = sandbox.tenure(&words).spawn().unwrap();
+    until_said(&mut child, "waiting for").await;
+    std::fs::write(sandbox.path("k.owner"), "another's owner\n").unwrap();
+    guard.release().await.unwrap();
+    Ran::of(child).await.expect(64, &["k.owner cannot be written"]);
+    assert_eq!(sandbox.line("k.owner").await, "another's owner\n");
+    assert!(!locks.is_locked("k").await.unwrap());
 }
 
 #[tokio::test]

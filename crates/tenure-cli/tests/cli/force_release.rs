@@ -53,6 +53,30 @@ async fn there_must_be_a_reason() {
     assert!(sandbox.locks().await.is_locked("k").await.unwrap());
 }
 
+#[cfg(feature = "object")]
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_is_replaced() {
+    let sandbox = Sandbox::new();
+    let url = format!("folder:{}", sandbox.path("locks").display());
+    let force = ["force-release", "k", "--reason", "x", "--yes", "--store", &url];
+    for (more, said) in
+        [(&[][..], "was damaged, and is replaced"), (&["--json"], "\"forced\":true")]
+    {
+        sandbox.run(&["acquire", "k", "--store", &url]).await.expect(0, &[]);
+        let entries = std::fs::read_dir(sandbox.path("locks")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let is_entry = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"lease\""))
+        };
+        std::fs::write({ paths }.find(is_entry).unwrap(), "{").unwrap();
+        sandbox.run(&["status", "k", "--store", &url]).await.expect(69, &["force-release the key"]);
+        let ran = sandbox.run(&[&force[..], more].concat()).await;
+        ran.expect(0, &[]);
+        assert!(ran.stdout.contains(said), "{ran:?}");
+        sandbox.run(&["status", "k", "--store", &url]).await.expect(1, &[]);
+    }
+}
+
 /// Started at a terminal, and asking.
 async fn asked(sandbox: &Sandbox, terminal: &Terminal) -> (Child, String) {
     let mut command = sandbox.tenure(&["force-release", "k", "--reason", "a test"]);

@@ -50,6 +50,8 @@ async fn in_json_each_change_is_a_line() {
     let line = printed.json().await;
     assert_eq!(line["locks"], serde_json::json!([]));
     assert!(tenure_api::rfc3339::parse(line["at"].as_str().unwrap()).is_some());
+    // Long enough for some more looks, which find no change.
+    SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(500)).await;
     let guard = locks.lock("a").acquire().await.unwrap();
     assert_eq!(printed.json().await["locks"][0]["fence"], 1);
     guard.release().await.unwrap();

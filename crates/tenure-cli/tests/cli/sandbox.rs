@@ -15,9 +15,12 @@ use tokio::process::{Child, ChildStdout, Command};
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// What whoever runs the tests may have set, and would change what is tested.
-const UNSET: [&str; 8] = [
+const UNSET: [&str; 11] = [
     "COLUMNS",
     "NO_COLOR",
+    "TENURE_CONFIG",
+    "TENURE_INSECURE",
+    "TENURE_LISTEN",
     "TENURE_LOG",
     "TENURE_NAMESPACE",
     "TENURE_OWNER",
