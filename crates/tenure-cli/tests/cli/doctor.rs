@@ -1,6 +1,7 @@
 //! `tenure doctor`: what a store is worth.
 
 use crate::sandbox::{Ran, Sandbox, json};
+use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn the_embedded_store_is_of_class_f() {
@@ -25,6 +26,19 @@ async fn the_embedded_store_is_of_class_f() {
     let ran = sandbox.run(&["doctor", "--quiet"]).await;
     ran.expect(0, &[]);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
+}
+
+#[tokio::test]
+async fn colours_are_for_terminals_and_for_who_wants_them() {
+    let sandbox = Sandbox::new();
+    for (variable, shown) in [("", "class  \u{1b}[32mF\u{1b}[0m ("), ("1", "class  F (")] {
+        let mut terminal = Terminal::new(80, 24);
+        let mut command = sandbox.tenure(&["doctor"]);
+        let child = command.env("NO_COLOR", variable).stdout(terminal.stream()).spawn().unwrap();
+        Ran::of(child).await.expect(0, &[]);
+        let text = terminal.read().unwrap();
+        assert!(text.contains(shown), "{text:?}");
+    }
 }
 
 #[tokio::test]

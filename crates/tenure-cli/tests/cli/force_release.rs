@@ -64,11 +64,11 @@ async fn an_entry_that_cannot_be_read_is_replaced() {
     {
         sandbox.run(&["acquire", "k", "--store", &url]).await.expect(0, &[]);
         let entries = std::fs::read_dir(sandbox.path("locks")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut paths = entries.map(|entry| entry.unwrap().path());
         let is_entry = |path: &std::path::PathBuf| {
             std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"lease\""))
         };
-        std::fs::write({ paths }.find(is_entry).unwrap(), "{").unwrap();
+        std::fs::write(paths.find(is_entry).unwrap(), "{").unwrap();
         sandbox.run(&["status", "k", "--store", &url]).await.expect(69, &["force-release the key"]);
         let ran = sandbox.run(&[&force[..], more].concat()).await;
         ran.expect(0, &[]);

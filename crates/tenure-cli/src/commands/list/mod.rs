@@ -40,6 +40,8 @@ const CODES: [(Exit, &str); 2] = [
     (Exit::Signal(0), "and above: 128 + n, when another signal n ended --watch"),
 ];
 
+const NONE: &str = "no locks";
+
 /// Less than this would be work for the store and nothing for the eye.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
@@ -92,8 +94,6 @@ pub(crate) async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     }
     Ok(Exit::SUCCESS)
 }
-
-const NONE: &str = "no locks";
 
 /// All leases whose keys begin with `prefix`.
 async fn leases(locks: &Locks, prefix: &str) -> tenure::Result<Vec<Status>> {
