@@ -26,6 +26,15 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     raw(&format!("{text}\n"))
 }
 
+/// What was written, for a command whose exit code is an answer too: that nobody reads any more
+/// does not change it.
+///
+/// # Errors
+/// As [`line`], but none that is silent.
+pub(crate) fn heard_or_not(written: Result<(), Failure>) -> Result<(), Failure> {
+    written.or_else(|failure| if failure.is_silent() { Ok(()) } else { Err(failure) })
+}
+
 /// Writes text that is known to be safe: styled, or a document of our own.
 ///
 /// # Errors

@@ -6,9 +6,20 @@ use clap::{Args, Parser, Subcommand};
 use tenure::{Error, Key, Limits, Namespace};
 use tenure_api::duration::{DurationError, parse};
 
+use crate::commands::acquire::AcquireArgs;
+use crate::commands::completions::CompletionsArgs;
+use crate::commands::config::ConfigArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::elect::ElectArgs;
+use crate::commands::force_release::ForceReleaseArgs;
+use crate::commands::list::ListArgs;
+use crate::commands::man::ManArgs;
+use crate::commands::release::ReleaseArgs;
+use crate::commands::renew::RenewArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::status::StatusArgs;
+use crate::commands::watch::WatchArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +29,10 @@ Examples:
   One after the other, with the locks in a file of your choice:
     tenure run --store file:/var/lib/app/locks.db deploy -- ./deploy.sh
 
-See 'tenure run --help' for more, and for the exit codes.";
+  Who holds what, live:
+    tenure list --watch
+
+See 'tenure run --help' for more, and the help of each command for its exit codes.";
 
 /// Distributed locks with fencing, on the store you already run.
 #[derive(Debug, Parser)]
@@ -41,23 +55,44 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     Elect(ElectArgs),
+    Acquire(AcquireArgs),
+    Renew(RenewArgs),
+    Release(ReleaseArgs),
+    Status(StatusArgs),
+    List(ListArgs),
+    Watch(WatchArgs),
+    ForceRelease(ForceReleaseArgs),
     Serve(Box<ServeArgs>),
+    Doctor(DoctorArgs),
+    Config(ConfigArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
-/// Where the locks are.
+/// Which store.
 #[derive(Args, Debug)]
-pub(crate) struct StoreArgs {
-    /// The store's URL [default: a file in the user's data folder]
+pub(crate) struct PlaceArgs {
+    /// The store's URL [default: a file of this user]
     ///
     /// Like file:/var/lib/app/locks.db. The default is $XDG_DATA_HOME/tenure/locks.db, or
     /// ~/.local/share/tenure/locks.db. To keep a password out of the process list, use
     /// TENURE_STORE.
     // No parser here: clap would repeat a bad URL, and with it a password.
-    #[arg(long, value_name = "URL", env = "TENURE_STORE", hide_env_values = true)]
-    pub(crate) store: Option<String>,
+    #[arg(id = "store", long, value_name = "URL", env = "TENURE_STORE", hide_env_values = true)]
+    pub(crate) url: Option<String>,
+}
 
-    /// The room for the keys: the same key in two namespaces is two locks [default: default]
-    #[arg(long, value_name = "NAME", env = "TENURE_NAMESPACE", value_parser = Namespace::new)]
+/// Where the locks are.
+#[derive(Args, Debug)]
+pub(crate) struct StoreArgs {
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+
+    /// The room for the keys [default: default]
+    ///
+    /// The same key in two namespaces is two locks.
+    #[arg(long, value_name = "NAME", env = "TENURE_NAMESPACE", hide_env_values = true)]
+    #[arg(value_parser = Namespace::new)]
     pub(crate) namespace: Option<Namespace>,
 }
 

@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     /// The command was killed by this signal, or `tenure` was told to end while it waited: 128 and
     /// the signal's number.
     Signal(u8),
+    /// 1: the answer is no: the key is free, or its lease is not the one that was meant.
+    No,
     /// 64: the command line is wrong.
     Usage,
     /// 69: the store cannot be used: unavailable, damaged, denied or unsuitable.
@@ -40,6 +42,7 @@ impl Exit {
         match self {
             Self::Command(code) => code,
             Self::Signal(number) => number.saturating_add(128),
+            Self::No => 1,
             Self::Usage => 64,
             Self::Store => 69,
             Self::Internal => 70,
@@ -65,11 +68,18 @@ impl Exit {
         u8::try_from(signal.as_raw()).map_or(Self::Internal, Self::Signal)
     }
 
+    /// A command that goes on until it is ended was ended by this signal. Ctrl-C is how a person
+    /// does that, so that is success.
+    pub(crate) fn of_ended_by(signal: Signal) -> Self {
+        if signal == Signal::INT { Self::SUCCESS } else { Self::of_signal(signal) }
+    }
+
     /// What an error of the library comes to.
     pub(crate) fn of_error(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Held | ErrorKind::TimedOut => Self::NotAcquired,
             ErrorKind::Lost => Self::Lost,
+            ErrorKind::NotFound | ErrorKind::WrongOwner => Self::No,
             ErrorKind::Unavailable
             | ErrorKind::Unknown
             | ErrorKind::Unsupported
@@ -83,6 +93,25 @@ impl Exit {
             _ => Self::Internal,
         }
     }
+}
+
+/// What every command may end with.
+const SHARED: [(Exit, &str); 3] = [
+    (Exit::Usage, "the command line is wrong"),
+    (Exit::Store, "the store cannot be used: unavailable, damaged, denied or unsuitable"),
+    (Exit::Internal, "a fault of tenure itself or of the system"),
+];
+
+/// The end of a command's help: `examples`, and behind them the codes that it ends with, these and
+/// the shared ones.
+pub(crate) fn help(examples: &str, codes: &[(Exit, &str)]) -> String {
+    let own = |exit: Exit| codes.iter().any(|(code, _)| *code == exit);
+    let shared = SHARED.iter().filter(|(exit, _)| !own(*exit));
+    let mut rows: Vec<_> = codes.iter().chain(shared).collect();
+    rows.sort_by_key(|(exit, _)| exit.code());
+    let rows: String =
+        rows.iter().map(|(exit, text)| format!("\n  {:>3}  {text}", exit.code())).collect();
+    format!("{examples}\n\nExit codes:{rows}")
 }
 
 impl From<Exit> for ExitCode {
@@ -119,5 +148,21 @@ mod tests {
         assert_eq!(exit(ErrorKind::Unavailable), Exit::Store);
         assert_eq!(exit(ErrorKind::Unknown), Exit::Store);
         assert_eq!(exit(ErrorKind::Lost), Exit::Lost);
+    }
+
+    #[test]
+    fn a_lease_that_is_not_there_is_a_plain_no() {
+        for kind in [ErrorKind::NotFound, ErrorKind::WrongOwner] {
+            assert_eq!(Exit::of_error(&Error::new(kind, "x")).code(), 1);
+        }
+    }
+
+    #[test]
+    fn the_codes_stand_in_order_and_once() {
+        let text = help("Examples: none", &[(Exit::Store, "refused"), (Exit::No, "free")]);
+        let codes: Vec<_> = text.lines().skip(3).collect();
+        assert_eq!(codes[0], "    1  free");
+        assert_eq!(codes[2], "   69  refused");
+        assert_eq!(codes.len(), 4, "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use tenure::ErrorKind;
 use tenure::error::Chain;
 
 use crate::exit::Exit;
@@ -33,6 +34,26 @@ impl Failure {
     /// An error of the library, with its exit code.
     pub(crate) fn of_error(error: &tenure::Error) -> Self {
         Self::new(Exit::of_error(error), Chain(error).to_string())
+    }
+
+    /// An error of the library, with its exit code and what to do about it.
+    pub(crate) fn advised(error: &tenure::Error) -> Self {
+        let failure = Self::of_error(error);
+        match error.kind() {
+            ErrorKind::NotFound => failure.advise("it was released, or its ttl is over"),
+            ErrorKind::WrongOwner => failure.advise(
+                "this owner's lease has ended, or is that of another key: see 'tenure status'",
+            ),
+            ErrorKind::Unknown => {
+                failure.advise("it may have been done all the same: see 'tenure status'")
+            }
+            // The store itself is well, and says what to do.
+            ErrorKind::Damaged => failure,
+            _ if failure.exit == Exit::Store => {
+                failure.advise("'tenure doctor' says what is wrong with the store")
+            }
+            _ => failure,
+        }
     }
 
     /// This failure, with what to do about it.

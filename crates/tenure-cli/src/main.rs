@@ -14,12 +14,16 @@ mod exit;
 mod failure;
 mod log;
 mod open;
+mod owner_args;
+mod owner_file;
 mod plain;
 mod say;
+mod sheet;
 mod spans;
 mod status_line;
 mod store_url;
 mod style;
+mod trouble;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -65,9 +69,15 @@ fn explain(answer: &clap::Error) -> Exit {
 
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
-        Command::Run(args) => {
-            begin(&args.output)?;
-            on_runtime(&mut Builder::new_current_thread(), commands::run::run(&args))
+        Command::Run(args) => small(&args.output, commands::run::run(&args)),
+        Command::Acquire(args) => small(&args.output, commands::acquire::acquire(&args)),
+        Command::Renew(args) => small(&args.output, commands::renew::renew(&args)),
+        Command::Release(args) => small(&args.output, commands::release::release(&args)),
+        Command::Status(args) => small(&args.output, commands::status::status(&args)),
+        Command::List(args) => small(&args.output, commands::list::list(&args)),
+        Command::Watch(args) => small(&args.output, commands::watch::watch(&args)),
+        Command::ForceRelease(args) => {
+            small(&args.output, commands::force_release::force_release(&args))
         }
         Command::Elect(args) => {
             begin(&args.output)?;
@@ -76,7 +86,20 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(args) => {
             on_runtime(&mut Builder::new_multi_thread(), commands::serve::serve(&args))
         }
+        Command::Doctor(args) => small(&args.output, commands::doctor::doctor(&args)),
+        Command::Config(args) => commands::config::config(&args),
+        Command::Completions(args) => commands::completions::completions(&args),
+        Command::Man(args) => commands::man::man(&args),
     }
+}
+
+/// A command that needs no more than this thread.
+fn small(
+    output: &OutputArgs,
+    work: impl Future<Output = Result<Exit, Failure>>,
+) -> Result<Exit, Failure> {
+    begin(output)?;
+    on_runtime(&mut Builder::new_current_thread(), work)
 }
 
 /// Has what is said and logged said and logged as asked.

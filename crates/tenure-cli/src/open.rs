@@ -20,7 +20,7 @@ pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
 
 /// Opens the store.
 pub(crate) async fn store(args: &StoreArgs, verbose: bool) -> Result<Arc<dyn Store>, Failure> {
-    let url = store_url::resolve(args.store.as_deref())?;
+    let url = store_url::resolve(args.place.url.as_deref())?;
     if verbose {
         say::progress(&format_args!("store {}", url.label()));
     }

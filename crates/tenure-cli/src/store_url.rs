@@ -32,10 +32,25 @@ impl StoreUrl {
 
 /// The store at `asked`, or the default one, whose folder is made if it is not there.
 pub(crate) fn resolve(asked: Option<&str>) -> Result<StoreUrl, Failure> {
+    if asked.is_none()
+        && let Some(folder) = usual_folder()
+    {
+        create(&folder)?;
+    }
+    locate(asked)
+}
+
+/// The store at `asked`, or the default one. Nothing is made or opened.
+pub(crate) fn locate(asked: Option<&str>) -> Result<StoreUrl, Failure> {
     match asked {
         Some(url) => named(url),
-        None => usual(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME")),
+        None => usual(usual_folder()),
     }
+}
+
+/// Where the default store is, if this user has such a place.
+pub(crate) fn usual_folder() -> Option<PathBuf> {
+    data_folder(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }
 
 /// No text repeats the URL. An empty one is refused: to take the default for a variable that was
@@ -52,8 +67,8 @@ fn named(url: &str) -> Result<StoreUrl, Failure> {
     }
 }
 
-fn usual(data: Option<OsString>, home: Option<OsString>) -> Result<StoreUrl, Failure> {
-    let Some(folder) = data_folder(data, home) else {
+fn usual(folder: Option<PathBuf>) -> Result<StoreUrl, Failure> {
+    let Some(folder) = folder else {
         let text = "there is no folder for the embedded store, because HOME is not set";
         return Err(Failure::new(Exit::Usage, text).advise(NAME_ONE));
     };
@@ -61,7 +76,6 @@ fn usual(data: Option<OsString>, home: Option<OsString>) -> Result<StoreUrl, Fai
         let text = format!("the path of the embedded store, in {}, is not UTF-8", folder.display());
         return Err(Failure::new(Exit::Usage, text).advise(NAME_ONE));
     };
-    create(&folder)?;
     Ok(StoreUrl(format!("file:{file}")))
 }
 

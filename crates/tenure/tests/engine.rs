@@ -361,6 +361,18 @@ async fn the_last_watch_of_a_key_takes_its_topic_along_under_contention() {
 }
 
 #[tokio::test]
+async fn a_watch_is_woken_by_a_release_of_its_key() {
+    let locks = memory().await;
+    let guard = locks.lock("k").acquire().await.unwrap();
+    let mut watch = locks.watch("k").await.unwrap();
+    guard.release().await.unwrap();
+    let woken = tenure::clock::within(&tenure::clock::SystemClock, ms(10_000), watch.changed());
+    assert!(woken.await.is_ok());
+    assert!(!locks.is_locked("k").await.unwrap());
+    assert_eq!(locks.watch("").await.unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
 async fn a_view_believes_no_longer_than_its_guard() {
     let locks = memory().await;
     let views = [

@@ -9,8 +9,7 @@ use tenure::{Guard, Key, Locks};
 
 use super::run::held::{Ended, FLUSH_MAX, Job, OnLost, give_back, let_go};
 use super::run::note::note;
-use super::run::signals::Signals;
-use super::run::waiting::{acquire, say_holding};
+use super::run::{Signals, acquire, say_holding};
 use crate::cli::{OutputArgs, StoreArgs, key};
 use crate::duration::parse_ttl;
 use crate::exit::Exit;
@@ -29,7 +28,10 @@ How it goes:
   It waits to be elected, which is to hold the lock NAME, and runs the command. When the leadership
   is lost, the command is stopped before another can be elected, and it stands for election again.
   When the command ends by itself, so does tenure, with its exit code, and another is elected.
-  Environment, signals and exit codes are those of 'tenure run'.";
+  Environment and signals are those of 'tenure run'.
+
+Exit codes:
+  Those of 'tenure run', but for 75 and 76: it waits, and stands again.";
 
 /// Run a command while this machine is the leader
 ///
@@ -95,7 +97,7 @@ async fn lead(
     if !args.output.quiet {
         say_holding(&guard);
     }
-    let job = Job { command: &args.command, ttl: args.ttl, on_lost: OnLost::Term };
+    let job = Job { command: &args.command, term: args.ttl, on_lost: OnLost::Term };
     match job.run(&guard, signals).await {
         Ok(Ended::Itself(exit)) => give_back(guard).await.map(|()| Some(exit)),
         Ok(Ended::Lost(failure)) => {

@@ -8,11 +8,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tenure::Locks;
 use tenure::clock::{Clock, Moment, SystemClock, within};
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 /// No wait in these tests is longer than this. It is far more than any should take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// What whoever runs the tests may have set, and would change what is tested.
+const UNSET: [&str; 11] = [
+    "COLUMNS",
+    "NO_COLOR",
+    "TENURE_CONFIG",
+    "TENURE_INSECURE",
+    "TENURE_LISTEN",
+    "TENURE_LOG",
+    "TENURE_NAMESPACE",
+    "TENURE_OWNER",
+    "TENURE_OWNER_FILE",
+    "TENURE_TOKEN",
+    "XDG_DATA_HOME",
+];
 
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -58,7 +73,7 @@ impl Sandbox {
     }
 
     fn prepare(&self, command: &mut Command) {
-        for name in ["TENURE_LOG", "COLUMNS", "XDG_DATA_HOME"] {
+        for name in UNSET {
             command.env_remove(name);
         }
         command
@@ -69,6 +84,13 @@ impl Sandbox {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
+    }
+
+    /// Takes the lock as another process would, and leaves it; its owner.
+    pub(crate) async fn leave_lock(&self, key: &str, note: &str) -> String {
+        let locks = self.locks().await;
+        let request = locks.lock(key).ttl(Duration::from_secs(600)).holder(note);
+        request.try_acquire().await.unwrap().expect("it is free").detach().owner.expose()
     }
 
     /// Runs `tenure` with these words to its end.
@@ -126,6 +148,32 @@ impl Ran {
             assert!(self.stderr.contains(part), "{part:?} is missing in {self:?}");
         }
     }
+}
+
+/// The lines that a `tenure` prints, as they come.
+pub(crate) struct Printed(Lines<BufReader<ChildStdout>>);
+
+impl Printed {
+    pub(crate) fn by(child: &mut Child) -> Self {
+        Self(BufReader::new(child.stdout.take().unwrap()).lines())
+    }
+
+    /// The next line.
+    pub(crate) async fn line(&mut self) -> String {
+        let line = within(&SystemClock, LIMIT, self.0.next_line()).await;
+        line.expect("a line in time").unwrap().expect("it has not ended")
+    }
+
+    /// The next line, which is JSON.
+    pub(crate) async fn json(&mut self) -> serde_json::Value {
+        json(&self.line().await)
+    }
+}
+
+/// The one value that the text is.
+#[track_caller]
+pub(crate) fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}"))
 }
 
 /// Looks again and again until `look` finds something.

@@ -1,166 +1,52 @@
-//! On a terminal: a line that lives while it waits, and a command that has the terminal to itself.
+//! A terminal, for what behaves otherwise on one.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use tokio::process::{Child, Command};
+use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::sandbox::{Ran, Sandbox, is_running, until};
-
-/// A terminal with a `tenure` on it, and all that was shown on it so far.
-struct Terminal {
-    keys: File,
-    shown: Arc<Mutex<Vec<u8>>>,
-    child: Child,
+/// The person's end of a terminal.
+pub(crate) struct Terminal {
+    person: File,
+    program: File,
+    shown: Vec<u8>,
 }
 
 impl Terminal {
-    fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
-        // A session of its own with this as its terminal, in which keys make signals.
-        Self::with(sandbox.tenure_by(&["setsid", "-c"], words))
+    pub(crate) fn new(columns: u16, rows: u16) -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let path = ptsname(&person, Vec::new()).unwrap();
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&person, size).unwrap();
+        let flags = fcntl_getfl(person.as_fd()).unwrap();
+        fcntl_setfl(person.as_fd(), flags | OFlags::NONBLOCK).unwrap();
+        let mut options = File::options();
+        let program = options.read(true).write(true).open(path.to_str().unwrap()).unwrap();
+        Self { person: person.into(), program, shown: Vec::new() }
     }
 
-    /// A shell that has jobs.
-    fn start_shell(sandbox: &Sandbox, script: &str) -> Self {
-        let tenure = env!("CARGO_BIN_EXE_tenure");
-        let script = script.replace("tenure", tenure);
-        Self::with(sandbox.started(&["setsid", "-c", "bash", "--norc", "-m", "-c", &script]))
+    /// The program's end of it.
+    pub(crate) fn stream(&self) -> Stdio {
+        self.program.try_clone().unwrap().into()
     }
 
-    fn with(mut command: Command) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let open = || -> Stdio {
-            let name = name.to_str().unwrap();
-            File::options().read(true).write(true).open(name).unwrap().into()
-        };
-        command.env("TERM", "xterm").env_remove("NO_COLOR");
-        let child = command.stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let mut screen = File::from(OwnedFd::from(master.try_clone().unwrap()));
-        let into = Arc::clone(&shown);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 1024];
-            // It fails when nobody has the other end open any more.
-            while let Ok(count) = screen.read(&mut bytes) {
-                into.lock().unwrap().extend_from_slice(&bytes[..count]);
-            }
-        });
-        Self { keys: File::from(OwnedFd::from(master)), shown, child }
+    /// All that was shown so far.
+    pub(crate) fn read(&mut self) -> Option<String> {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = self.person.read(&mut bytes) {
+            self.shown.extend(&bytes[..count]);
+        }
+        Some(String::from_utf8_lossy(&self.shown).into_owned())
     }
 
-    fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    /// What a person types.
+    pub(crate) fn write(&mut self, text: &str) {
+        self.person.write_all(text.as_bytes()).unwrap();
     }
-
-    async fn shows(&self, part: &str) -> String {
-        let what = format!("{part:?} on the terminal");
-        let end = until(&what, || self.shown().contains(part).then(|| self.shown()));
-        end.await
-    }
-
-    fn press(&mut self, key: &[u8]) {
-        self.keys.write_all(key).unwrap();
-    }
-
-    async fn ended(self) -> (Option<i32>, String) {
-        let ran = Ran::of(self.child).await;
-        let text = String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned();
-        (ran.code, text)
-    }
-}
-
-#[tokio::test]
-async fn while_it_waits_a_line_lives_and_then_is_gone() {
-    let sandbox = Sandbox::new();
-    let locks = sandbox.locks().await;
-    let guard = locks.lock("k").holder("nightly import").acquire().await.unwrap();
-    let terminal = Terminal::start(&sandbox, &["run", "k", "--", "echo", "granted"]);
-    let said = terminal.shows("ttl left").await;
-    assert!(said.contains("waiting for \"k\""), "{said:?}");
-    assert!(said.contains("nightly import"), "{said:?}");
-    // It is drawn again, on the same line.
-    until("second drawing", || (terminal.shown().matches("\r\u{1b}[K").count() > 1).then_some(()))
-        .await;
-    guard.release().await.unwrap();
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
-    // What was drawn is erased before the command writes.
-    let rest = text.rsplit("\r\u{1b}[K").next().unwrap();
-    assert_eq!(rest, "granted\r\n", "{text:?}");
-}
-
-#[tokio::test]
-async fn the_command_has_the_terminal() {
-    let sandbox = Sandbox::new();
-    let script = "test -t 0 && test -t 1 && test -t 2 && read line && echo \"got $line\"";
-    let mut terminal = Terminal::start(&sandbox, &["run", "k", "--", "sh", "-c", script]);
-    terminal.press(b"hello\n");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(0), "{text:?}");
-    assert!(text.contains("got hello"), "{text:?}");
-}
-
-#[tokio::test]
-async fn a_key_interrupts_the_command_once() {
-    let sandbox = Sandbox::new();
-    let script = "trap 'echo INT >> got; exit 9' INT; echo $$ > pid; \
-                  while :; do sleep 0.02; done";
-    let mut terminal = Terminal::start(&sandbox, &["run", "k", "--", "sh", "-c", script]);
-    sandbox.line("pid").await;
-    terminal.press(b"\x03");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(9), "{text:?}");
-    assert_eq!(sandbox.line("got").await, "INT\n");
-    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_key_interrupts_the_wait() {
-    let sandbox = Sandbox::new();
-    let locks = sandbox.locks().await;
-    let guard = locks.lock("k").acquire().await.unwrap();
-    let mut terminal = Terminal::start(&sandbox, &["run", "k", "--", "true"]);
-    terminal.shows("ttl left").await;
-    terminal.press(b"\x03");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(130), "{text:?}");
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lock_that_is_lost_on_a_terminal_leaves_nobody_either() {
-    let sandbox = Sandbox::new();
-    let script = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.02; done' & wait";
-    let words = ["run", "k", "--ttl", "2s", "--", "sh", "-c", script];
-    let terminal = Terminal::start(&sandbox, &words);
-    let grandchild = sandbox.pid("pid").await;
-    sandbox.locks().await.force_release("k", "a test").await.unwrap();
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(76), "{text:?}");
-    assert!(!is_running(grandchild));
-}
-
-/// As people do it: a key suspends the job of a shell, and the shell has it go on.
-#[tokio::test]
-async fn a_suspended_command_goes_on_while_the_lock_is_held() {
-    let sandbox = Sandbox::new();
-    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; exit 7";
-    let mut terminal = Terminal::start_shell(
-        &sandbox,
-        &format!("tenure run k --ttl 1h -- sh -c '{script}'; echo left $?; : > go; fg; exit $?"),
-    );
-    sandbox.line("pid").await;
-    terminal.press(b"\x1a");
-    let said = terminal.shows("left ").await;
-    assert!(said.contains("left 148"), "{said:?}");
-    let (code, text) = terminal.ended().await;
-    assert_eq!(code, Some(7), "{text:?}");
-    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
 }

@@ -42,6 +42,7 @@ use crate::key::Key;
 use crate::lease::{Lease, Status};
 use crate::owner::Owner;
 use crate::store::StoreInfo;
+use crate::watch::Watch;
 use cleanup::Cleanup;
 use context::Context;
 use keeper::Keeper;
@@ -174,6 +175,23 @@ impl Locks {
     pub async fn inspect(&self, key: &str) -> Result<Option<Lease>> {
         let key = self.key(key, Operation::Inspect)?;
         self.0.context.store.inspect(&key).await
+    }
+
+    /// A hint that the key has changed since this call.
+    ///
+    /// # Contract
+    /// A release is what it is for. It may come early or for nothing, late, and once for several
+    /// changes; whether a grant or a renewal brings it is up to the store, and the end of a ttl
+    /// never does. Where [`Capabilities::wakes`](crate::store::Capabilities::wakes) is false it
+    /// does not come at all. So: watch first, then look with [`status`](Self::status), wait for the
+    /// hint or for the end of what is left of the lease, but never longer than you can bear not to
+    /// know, and look again.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store could not be asked.
+    pub async fn watch(&self, key: &str) -> Result<Watch> {
+        let key = self.key(key, Operation::Watch)?;
+        self.0.context.store.watch(&key).await
     }
 
     /// Whether someone holds the key.

@@ -14,11 +14,11 @@ use tenure::clock::{Clock, SystemClock, within};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::offspring;
-use super::owner_file::OwnerFile;
 use super::signals::uses_terminal;
 use super::tether::{Warden, tethered};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::owner_file::OwnerFile;
 use crate::say;
 
 /// Where the command finds the owner; by it all that the command starts is known.

@@ -37,7 +37,8 @@ pub(crate) enum OnLost {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) command: &'a [OsString],
-    pub(crate) ttl: Duration,
+    /// The ttl, or the longest hold if that is shorter: what the times to stop are parts of.
+    pub(crate) term: Duration,
     pub(crate) on_lost: OnLost,
 }
 
@@ -89,8 +90,8 @@ impl Job<'_> {
     /// How long before the end of belief to act.
     fn ahead(&self) -> Duration {
         match self.on_lost {
-            OnLost::Term => self.ttl / 4,
-            OnLost::Kill | OnLost::Warn => kill_ahead(self.ttl),
+            OnLost::Term => self.term / 4,
+            OnLost::Kill | OnLost::Warn => kill_ahead(self.term),
         }
     }
 
@@ -99,7 +100,7 @@ impl Job<'_> {
             child.kill().await;
             return KILLED;
         }
-        match child.stop(too_late(guard, self.ttl, reason)).await {
+        match child.stop(too_late(guard, self.term, reason)).await {
             Stopped::Terminated => "the command was stopped with SIGTERM",
             Stopped::Killed => KILLED,
         }

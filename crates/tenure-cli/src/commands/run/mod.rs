@@ -6,7 +6,6 @@ pub(crate) mod held;
 pub(crate) mod note;
 mod offspring;
 mod once;
-mod owner_file;
 pub(crate) mod signals;
 pub(crate) mod tether;
 pub(crate) mod waiting;
@@ -16,11 +15,12 @@ use tenure::error::Chain;
 use tenure::{Guard, LockRequest, Locks};
 
 pub(crate) use args::RunArgs;
-use held::{Ended, FLUSH_MAX, Job, give_back, let_go};
+pub(crate) use held::FLUSH_MAX;
+use held::{Ended, Job, give_back, let_go};
 use note::note;
 use once::{Period, Turn};
-use signals::Signals;
-use waiting::{acquire, say_holding};
+pub(crate) use signals::Signals;
+pub(crate) use waiting::{acquire, say_holding};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -83,7 +83,8 @@ async fn run_under(
     granted: Moment,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
-    let job = Job { command: &args.command, ttl: args.ttl, on_lost: args.on_lost };
+    let term = args.max_hold.map_or(args.ttl, |longest| longest.min(args.ttl));
+    let job = Job { command: &args.command, term, on_lost: args.on_lost };
     match job.run(&guard, signals).await {
         Ok(Ended::Itself(exit)) => end(locks, args, guard, granted).await.map(|()| exit),
         Ok(Ended::Lost(failure)) => {

@@ -53,6 +53,16 @@ impl Signals {
         })
         .await
     }
+
+    /// The next signal that is to end this process. One that is to suspend it does. Cancel-safe.
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                Signal::TSTP => suspend(),
+                signal => return signal,
+            }
+        }
+    }
 }
 
 /// Whether a command could use a terminal through what it inherits. It then shares our group,

@@ -1,0 +1,140 @@
+//! On a terminal: a line that lives while it waits, and a command that has the terminal to itself.
+
+use tokio::process::{Child, Command};
+
+use crate::sandbox::{Ran, Sandbox, is_running, until};
+use crate::terminal::Terminal;
+
+/// A `tenure` with a terminal.
+struct Session {
+    terminal: Terminal,
+    child: Child,
+}
+
+impl Session {
+    fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
+        // A session of its own with this as its terminal, in which keys make signals.
+        Self::with(sandbox.tenure_by(&["setsid", "-c"], words))
+    }
+
+    /// A shell that has jobs.
+    fn start_shell(sandbox: &Sandbox, script: &str) -> Self {
+        let script = script.replace("tenure", env!("CARGO_BIN_EXE_tenure"));
+        Self::with(sandbox.started(&["setsid", "-c", "bash", "--norc", "-m", "-c", &script]))
+    }
+
+    fn with(mut command: Command) -> Self {
+        let terminal = Terminal::new(0, 0);
+        command.env("TERM", "xterm").env_remove("NO_COLOR");
+        let [stdin, stdout, stderr] = [(); 3].map(|()| terminal.stream());
+        let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap();
+        Self { terminal, child }
+    }
+
+    fn shown(&mut self) -> String {
+        self.terminal.read().unwrap_or_default()
+    }
+
+    async fn shows(&mut self, part: &str) -> String {
+        let what = format!("{part:?} on the terminal");
+        until(&what, || Some(self.shown()).filter(|shown| shown.contains(part))).await
+    }
+
+    fn press(&mut self, key: &str) {
+        self.terminal.write(key);
+    }
+
+    async fn ended(mut self) -> (Option<i32>, String) {
+        let ran = Ran::of(self.child).await;
+        (ran.code, self.terminal.read().unwrap_or_default())
+    }
+}
+
+#[tokio::test]
+async fn while_it_waits_a_line_lives_and_then_is_gone() {
+    let sandbox = Sandbox::new();
+    let locks = sandbox.locks().await;
+    let guard = locks.lock("k").holder("nightly import").acquire().await.unwrap();
+    let mut terminal = Session::start(&sandbox, &["run", "k", "--", "echo", "granted"]);
+    let said = terminal.shows("ttl left").await;
+    assert!(said.contains("waiting for \"k\""), "{said:?}");
+    assert!(said.contains("nightly import"), "{said:?}");
+    // It is drawn again, on the same line.
+    until("second drawing", || (terminal.shown().matches("\r\u{1b}[K").count() > 1).then_some(()))
+        .await;
+    guard.release().await.unwrap();
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    // What was drawn is erased before the command writes.
+    let rest = text.rsplit("\r\u{1b}[K").next().unwrap();
+    assert_eq!(rest, "granted\r\n", "{text:?}");
+}
+
+#[tokio::test]
+async fn the_command_has_the_terminal() {
+    let sandbox = Sandbox::new();
+    let script = "test -t 0 && test -t 1 && test -t 2 && read line && echo \"got $line\"";
+    let mut terminal = Session::start(&sandbox, &["run", "k", "--", "sh", "-c", script]);
+    terminal.press("hello\n");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+    assert!(text.contains("got hello"), "{text:?}");
+}
+
+#[tokio::test]
+async fn a_key_interrupts_the_command_once() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo INT >> got; exit 9' INT; echo $$ > pid; \
+                  while :; do sleep 0.02; done";
+    let mut terminal = Session::start(&sandbox, &["run", "k", "--", "sh", "-c", script]);
+    sandbox.line("pid").await;
+    terminal.press("\x03");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(9), "{text:?}");
+    assert_eq!(sandbox.line("got").await, "INT\n");
+    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_key_interrupts_the_wait() {
+    let sandbox = Sandbox::new();
+    let locks = sandbox.locks().await;
+    let guard = locks.lock("k").acquire().await.unwrap();
+    let mut terminal = Session::start(&sandbox, &["run", "k", "--", "true"]);
+    terminal.shows("ttl left").await;
+    terminal.press("\x03");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(130), "{text:?}");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_lost_on_a_terminal_leaves_nobody_either() {
+    let sandbox = Sandbox::new();
+    let script = "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.02; done' & wait";
+    let words = ["run", "k", "--ttl", "2s", "--", "sh", "-c", script];
+    let terminal = Session::start(&sandbox, &words);
+    let grandchild = sandbox.pid("pid").await;
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(76), "{text:?}");
+    assert!(!is_running(grandchild));
+}
+
+/// As people do it: a key suspends the job of a shell, and the shell has it go on.
+#[tokio::test]
+async fn a_suspended_command_goes_on_while_the_lock_is_held() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; exit 7";
+    let mut terminal = Session::start_shell(
+        &sandbox,
+        &format!("tenure run k --ttl 1h -- sh -c '{script}'; echo left $?; : > go; fg; exit $?"),
+    );
+    sandbox.line("pid").await;
+    terminal.press("\x1a");
+    let said = terminal.shows("left ").await;
+    assert!(said.contains("left 148"), "{said:?}");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(7), "{text:?}");
+    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+}
