@@ -1,5 +1,8 @@
 //! Histories grown at random from a lock that works, and ways to spoil them.
 
+// One type for all that spoil: some take a record away, and need the vector.
+#![allow(clippy::ptr_arg)]
+
 use crate::record::{Record, What};
 use crate::sample::{Sample, TTL};
 use crate::verdict::Checker;

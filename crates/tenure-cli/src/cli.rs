@@ -6,8 +6,10 @@ use clap::{Args, Parser, Subcommand};
 use tenure::{Error, Key, Limits, Namespace};
 use tenure_api::duration::{DurationError, parse};
 
+use crate::commands::bench::BenchArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::verify::VerifyArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Run(RunArgs),
     Serve(Box<ServeArgs>),
+    Verify(VerifyArgs),
+    Bench(BenchArgs),
 }
 
 /// Where the locks are.

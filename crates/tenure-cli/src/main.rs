@@ -7,6 +7,7 @@
 //! ```
 
 mod answer;
+mod chance;
 mod cli;
 mod commands;
 mod duration;
@@ -15,11 +16,14 @@ mod failure;
 mod log;
 mod open;
 mod plain;
+mod progress;
 mod say;
+mod scratch;
 mod spans;
 mod status_line;
 mod store_url;
 mod style;
+mod terminal;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,7 +37,7 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(ended) = commands::run::tether::part() {
+    if let Some(ended) = commands::run::tether::part().or_else(commands::verify::part) {
         return ended;
     }
     let cli = match Cli::try_parse() {
@@ -65,12 +69,20 @@ fn explain(answer: &clap::Error) -> Exit {
 
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
+        Command::Bench(args) => {
+            begin(&args.output)?;
+            on_runtime(&mut Builder::new_multi_thread(), commands::bench::bench(&args))
+        }
         Command::Run(args) => {
             begin(&args.output)?;
             on_runtime(&mut Builder::new_current_thread(), commands::run::run(&args))
         }
         Command::Serve(args) => {
             on_runtime(&mut Builder::new_multi_thread(), commands::serve::serve(&args))
+        }
+        Command::Verify(args) => {
+            begin(&args.output)?;
+            on_runtime(&mut Builder::new_current_thread(), commands::verify::verify(&args))
         }
     }
 }

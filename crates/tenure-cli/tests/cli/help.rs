@@ -25,6 +25,8 @@ async fn help_is_as_it_was() {
     assert_snapshot("help-short.txt", &["-h"], 0).await;
     assert_snapshot("run-help.txt", &["run", "--help"], 0).await;
     assert_snapshot("run-help-short.txt", &["run", "-h"], 0).await;
+    assert_snapshot("verify-help.txt", &["verify", "--help"], 0).await;
+    assert_snapshot("bench-help.txt", &["bench", "--help"], 0).await;
 }
 
 #[tokio::test]

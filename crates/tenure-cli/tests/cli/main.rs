@@ -3,6 +3,7 @@
 // Clippy takes only what is inside of a test function for a test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bench;
 mod child;
 mod default_store;
 mod exclusion;
@@ -14,4 +15,5 @@ mod remote;
 mod sandbox;
 mod serve;
 mod signals;
+mod verify;
 mod waiting;
