@@ -88,6 +88,9 @@ pub struct Options {
     /// Whether a claim that was answered "held" after a wait may have been granted for a moment,
     /// by a try whose answer was lost on the way: no. It is so where the network loses answers.
     pub is_lossy: bool,
+    /// Whether those who ask time the leases themselves: no. It is so on some stores, and there one
+    /// that has just begun to ask may be told that a key is held although its lease has ended.
+    pub is_observed: bool,
     /// After how many steps on one key [`linear`] gives up: ten million.
     pub steps_max: usize,
 }
@@ -98,6 +101,7 @@ impl Default for Options {
             slack: Duration::from_secs(1),
             drift_permille: 20,
             is_lossy: false,
+            is_observed: false,
             steps_max: 10_000_000,
         }
     }

@@ -25,7 +25,10 @@ pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
             }
         }
         for orphan in &claims {
-            if let Some((text, at)) = orphaned(history, orphan, &claims, slack) {
+            let found = orphaned(history, orphan, &claims, slack).or_else(|| {
+                (!options.is_observed).then(|| overstayed(history, orphan, &claims, slack))?
+            });
+            if let Some((text, at)) = found {
                 report(text, at);
             }
         }
@@ -97,6 +100,44 @@ fn orphaned(
             );
             (text, free_by)
         })
+    })
+}
+
+/// Whether someone was told that a key is held long after the last who could hold it was killed.
+fn overstayed(
+    history: &History,
+    orphan: &Claim,
+    claims: &[&Claim],
+    slack: u64,
+) -> Option<(String, u64)> {
+    let (granted, fence) = orphan.grant()?;
+    let killed = history.faults.get(&orphan.worker)?.killed?;
+    if orphan.release.is_some() {
+        return None;
+    }
+    // Nothing that was asked for after the next grant says anything about this lease.
+    let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > fence));
+    let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);
+    // Those who were never answered may have held it after that.
+    let mut held_until = killed.max(granted);
+    claims.iter().filter(|claim| claim.asked < next).find_map(|claim| {
+        let free_by = held_until.saturating_add(orphan.ttl).saturating_add(slack);
+        match claim.answer {
+            Answer::None => held_until = held_until.max(gone(history, claim.worker)),
+            Answer::Failed { at, unknown: true } => held_until = held_until.max(at),
+            Answer::Held { at } if claim.asked > free_by && at < next => {
+                let after = Duration::from_nanos(claim.asked - held_until);
+                let Claim { worker, .. } = orphan;
+                let text = format!(
+                    "worker {worker} was killed with fence {fence}, and {after:?} later worker {} \
+                     was told that it is held",
+                    claim.worker
+                );
+                return Some((text, claim.asked));
+            }
+            Answer::Held { .. } | Answer::Granted { .. } | Answer::Failed { .. } => {}
+        }
+        None
     })
 }
 
@@ -173,6 +214,32 @@ mod tests {
         let mut sample = takeover(100 + 3 * TTL);
         sample.granted(3, "k", 100 + TTL, 110 + TTL, 2);
         assert_eq!(found(&sample, Waiters), [""; 0]);
+    }
+
+    #[test]
+    fn an_orphan_that_is_said_to_be_held_for_too_long_is_found() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).killed(1, 100);
+        sample.held(2, "k", 200, 210).held(2, "k", 100 + TTL, 110 + TTL);
+        assert_eq!(found(&sample, Waiters), [""; 0]);
+        sample.held(2, "k", 100 + 3 * TTL, 110 + 3 * TTL);
+        let text = "worker 1 was killed with fence 1, and 3µs later worker 2 was told that it is \
+                    held";
+        assert_eq!(found(&sample, Waiters), [text]);
+        // Where those who ask time the lease, it proves nothing.
+        let options = crate::Options { is_observed: true, ..crate::sample::options() };
+        assert!(crate::check(&sample.history(), &options).is_good());
+    }
+
+    #[test]
+    fn an_orphan_may_have_been_taken_over_by_one_that_was_never_answered() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).killed(1, 100);
+        sample.asked(3, "k", 100 + 2 * TTL, 0).killed(3, 110 + 2 * TTL);
+        sample.held(2, "k", 100 + 3 * TTL, 110 + 3 * TTL);
+        assert_eq!(found(&sample, Waiters), [""; 0]);
+        sample.held(2, "k", 100 + 5 * TTL, 110 + 5 * TTL);
+        assert_eq!(found(&sample, Waiters).len(), 1);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
-use tenure::claim::{Eviction, ListQuery};
+use tenure::claim::{Eviction, Grant, ListQuery, Renewal};
 use tenure::clock::{Clock, SystemClock};
-use tenure::stores;
+use tenure::{Lease, stores};
 use tokio::process::{Child, Command};
 
 use crate::sandbox::{Ran, Sandbox, is_running, pid, send, until};
@@ -82,6 +82,36 @@ async fn a_store_that_loses_grants_is_found_out() {
     assert!(last.starts_with("verdict: BROKEN: ") && last.contains("beliefs"), "{last}");
     let kept = last.rsplit_once("the history is in ").unwrap().1;
     assert!(std::fs::read_dir(kept).unwrap().count() > 4, "{kept}");
+}
+
+/// Whatever is granted is prolonged far beyond its ttl: the dead keep their keys.
+async fn keep_the_dead(url: String) {
+    let store = stores::open(&url, Arc::new(SystemClock)).await.unwrap();
+    loop {
+        let query = ListQuery { prefix: "t1/tenure-verify-".into(), after: None, limit: 100 };
+        for held in store.list(&query).await.unwrap().items {
+            if let Some(lease) = store.inspect(&held.key).await.unwrap() {
+                let Lease { key, owner, fence, .. } = lease;
+                let grant = Grant { key, owner, fence: Some(fence) };
+                let ttl = Duration::from_secs(600);
+                store.renew(&Renewal { grant, ttl }).await.unwrap();
+            }
+        }
+        SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(3)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_keeps_the_dead_is_found_out() {
+    let sandbox = Sandbox::new();
+    let keeper = tokio::spawn(keep_the_dead(sandbox.url()));
+    let words = ["--for", "6s", "--ttl", "400ms", "--keys", "4", "--json"];
+    let ran = Ran::of(verify(&sandbox, &words).spawn().unwrap()).await;
+    keeper.abort();
+    ran.expect(1, &[]);
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(found["broken"], serde_json::json!(["waiters"]), "{found}");
+    assert_ne!(found["left"], serde_json::json!([]), "{found}");
 }
 
 #[tokio::test]

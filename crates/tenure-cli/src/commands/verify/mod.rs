@@ -16,14 +16,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tenure::clock::{Clock, SystemClock};
-use tenure::{Locks, Operation};
-use tenure_check::history::Answer;
-use tenure_check::{History, Options, check};
+use tenure::store::Timing;
+use tenure::{ErrorKind, Locks, Operation};
+use tenure_check::history::{Answer, Claim};
+use tenure_check::{Checker, History, Options, Violation, check};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use args::VerifyArgs;
 use fleet::{Deeds, Fleet, Plan};
 use report::Report;
+use worker::ORPHAN_MAX;
 pub(crate) use worker::part;
 
 use crate::exit::Exit;
@@ -67,16 +69,22 @@ async fn try_out(args: &VerifyArgs) -> Result<Exit, Failure> {
     let lag = attend(args, &mut fleet).await?;
     let deeds = fleet.deeds;
     drop(fleet);
-    let left = left_over(&locks, args).await?;
-    let exit = conclude(args, &locks, &mut folder, deeds, lag, &left)?;
-    Ok(exit)
+    let left = left_over(&locks, args).await;
+    conclude(args, &locks, &mut folder, deeds, lag, left)
 }
 
-/// Whether the store grants anything at all with this ttl.
+/// Whether the store grants anything at all with this ttl. What becomes of the grant is for the
+/// workers to find out.
 async fn probe(locks: &Locks, ttl: Duration) -> Result<(), Failure> {
-    let opened = |error: tenure::Error| Failure::of_error(&error.during(Operation::Open));
-    let guard = locks.lock("probe").ttl(ttl).wait(ttl).acquire().await.map_err(opened)?;
-    guard.release().await.map_err(opened)
+    let unusable = |error: tenure::Error| {
+        let failure = Failure::of_error(&error.during(Operation::Open));
+        failure.instead_of(Exit::NotAcquired, Exit::Store.code())
+    };
+    let guard = locks.lock("probe").ttl(ttl).wait(ttl).acquire().await.map_err(unusable)?;
+    match guard.release().await {
+        Err(error) if error.kind() != ErrorKind::Lost => Err(unusable(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Keeps the workers going until the time is over; says how late this process was at the worst.
@@ -103,9 +111,10 @@ async fn attend(args: &VerifyArgs, fleet: &mut Fleet) -> Result<Duration, Failur
 
 /// The keys that are held although every lease must have ended.
 async fn left_over(locks: &Locks, args: &VerifyArgs) -> Result<Vec<String>, Failure> {
-    let latest = SystemClock.now() + args.ttl + Duration::from_secs(1);
+    let latest = SystemClock.now() + args.ttl + ORPHAN_MAX;
     let mut left: Vec<String> = (0..args.keys).map(|n| worker::key(n.into())).collect();
     loop {
+        let is_last = SystemClock.now() >= latest;
         let mut held = Vec::new();
         for key in left {
             if locks.is_locked(&key).await.map_err(|error| Failure::of_error(&error))? {
@@ -113,10 +122,28 @@ async fn left_over(locks: &Locks, args: &VerifyArgs) -> Result<Vec<String>, Fail
             }
         }
         left = held;
-        if left.is_empty() || SystemClock.now() >= latest {
+        if left.is_empty() || is_last {
             return Ok(left);
         }
         SystemClock.sleep_until(SystemClock.now() + TICK * 2).await;
+    }
+}
+
+/// What a key that was left over comes to: the last who could renew it is gone.
+fn overdue(key: &str, ttl: Duration) -> Violation {
+    let text = format!("it is still held {:?} after the last worker ended", ttl + ORPHAN_MAX);
+    let at = SystemClock.now().as_nanos();
+    Violation { checker: Checker::Waiters, key: key.to_owned(), text, at }
+}
+
+fn options(locks: &Locks, history: &History, lag: Duration) -> Options {
+    let failed = |claim: &Claim| matches!(claim.answer, Answer::Failed { .. });
+    Options {
+        // Workers on a machine that is busy are late, and that is no fault of the store.
+        slack: ORPHAN_MAX + lag * 2,
+        is_lossy: history.claims.iter().any(failed),
+        is_observed: locks.store().timing == Timing::Observer,
+        ..Options::default()
     }
 }
 
@@ -126,7 +153,7 @@ fn conclude(
     folder: &mut Scratch,
     deeds: Deeds,
     lag: Duration,
-    left: &[String],
+    left: Result<Vec<String>, Failure>,
 ) -> Result<Exit, Failure> {
     let read = folder::read_all(&folder.path)
         .map_err(|error| Failure::caused(Exit::Internal, "the histories cannot be read", &error))?;
@@ -135,16 +162,14 @@ fn conclude(
         let text = "no worker was granted a lock: there is nothing to judge";
         return Err(Failure::new(Exit::Store, text));
     }
-    let failed =
-        |claim: &tenure_check::history::Claim| matches!(claim.answer, Answer::Failed { .. });
-    let usual = Options::default();
-    let options = Options {
-        // Workers on a machine that is busy are late, and that is no fault of the store.
-        slack: usual.slack + lag * 2,
-        is_lossy: history.claims.iter().any(failed),
-        ..usual
+    let mut verdict = check(&history, &options(locks, &history, lag));
+    let left = match left {
+        Ok(left) => left,
+        // What the workers saw says more than that the store is away by now.
+        Err(_) if !verdict.is_good() => Vec::new(),
+        Err(failure) => return Err(failure),
     };
-    let verdict = check(&history, &options);
+    verdict.violations.extend(left.iter().map(|key| overdue(key, args.ttl)));
     folder.keep = !verdict.is_good();
     let report = Report {
         args,
@@ -153,7 +178,7 @@ fn conclude(
         verdict: &verdict,
         deeds,
         torn: read.torn,
-        left,
+        left: &left,
         kept: folder.keep.then_some(folder.path.as_path()),
     };
     if args.output.json {

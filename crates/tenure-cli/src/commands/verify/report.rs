@@ -107,9 +107,6 @@ impl Report<'_> {
         if self.torn > 0 {
             notes.push(format!("{} histories end within a line, by a kill", self.torn));
         }
-        if !self.left.is_empty() {
-            notes.push(format!("still held in the scratch namespace: {}", self.left.join(", ")));
-        }
         notes
     }
 
@@ -191,5 +188,84 @@ pub(super) const fn class(class: Class) -> &'static str {
     match class {
         Class::Fenced => "F",
         Class::Efficiency => "E",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tenure::store::{Capabilities, Timing};
+    use tenure_check::record::{Record, What};
+    use tenure_check::{Options, check};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: VerifyArgs,
+    }
+
+    /// Worker 2 is granted the key at this time, with this fence; worker 1 has it from 10 to 100.
+    fn history(at: u64, fence: u64) -> History {
+        let record = |worker, at, what| Record { worker, claim: 1, key: "k0".into(), at, what };
+        let asked = What::Asked { ttl: 1000, wait: Some(0) };
+        History::new(vec![
+            record(1, 5, asked.clone()),
+            record(1, 10, What::Granted { fence: 7 }),
+            record(1, 90, What::Believed),
+            record(1, 95, What::ReleaseAsked),
+            record(1, 100, What::Released),
+            record(2, at - 2, asked),
+            record(2, at, What::Granted { fence }),
+            record(2, at + 10, What::Believed),
+        ])
+    }
+
+    fn with_report<T>(history: &History, work: impl FnOnce(&Report<'_>) -> T) -> T {
+        let verdict = check(history, &Options::default());
+        let store = StoreInfo::new("file", Timing::Store, Capabilities::default(), Vec::new());
+        let line = Line::try_parse_from(["verify", "--ttl", "1s"]).unwrap();
+        let report = Report {
+            args: &line.args,
+            store: &store,
+            history,
+            verdict: &verdict,
+            deeds: Deeds { started: 2, kills: 1, pauses: 0 },
+            torn: 0,
+            left: &[],
+            kept: (!verdict.is_good()).then_some(Path::new("/kept")),
+        };
+        work(&report)
+    }
+
+    #[test]
+    fn a_good_verdict_is_the_last_line() {
+        with_report(&history(200, 8), |report| {
+            let lines = report.lines(Style::of(&std::fs::File::open("/dev/null").unwrap()));
+            assert_eq!(lines[0], "store    file, class F");
+            assert_eq!(lines[2], "claims   2: 2 granted, 0 found it held, 0 failed");
+            let good = lines.iter().filter(|line| line.contains(" ok: ")).count();
+            assert_eq!(good, Checker::ALL.len(), "{lines:?}");
+            let last = "verdict: this store excluded and fenced in 3 operations";
+            assert_eq!(lines.last().unwrap(), last);
+            assert_eq!(report.json()["verdict"], "good");
+        });
+    }
+
+    #[test]
+    fn a_bad_one_names_the_checkers_and_spells_out_what_they_found() {
+        with_report(&history(50, 6), |report| {
+            let lines = report.lines(Style::of(&std::fs::File::open("/dev/null").unwrap()));
+            let all = lines.join("\n");
+            assert!(all.contains("fences   BROKEN once: "), "{all}");
+            assert!(all.contains(" k0 at 0.000 s: fence 6 was granted to worker 2"), "{all}");
+            let last = "verdict: BROKEN: fences, beliefs, linear; the history is in /kept";
+            assert_eq!(lines.last().unwrap(), last);
+            let json = report.json();
+            assert_eq!(json["broken"], json!(["fences", "beliefs", "linear"]));
+            assert_eq!(json["checkers"]["fences"], 1);
+            assert_eq!(json["history"], "/kept");
+        });
     }
 }

@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How often it writes the answer down: one that is killed is not seen to have believed longer.
 const NOTE: Duration = Duration::from_millis(25);
 
+/// How much longer than its ttl a dead worker may keep its key.
+pub(super) const ORPHAN_MAX: Duration = Duration::from_secs(1);
+
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// What a worker is to do. It is told on its stdin, because the URL may carry a password.
@@ -115,7 +118,9 @@ impl Turn<'_> {
         let number = if below(3) == 0 { 0 } else { below(self.job.keys.into()) };
         self.key = key(number);
         let ttl = self.job.ttl;
-        let wait = [Duration::ZERO, Duration::ZERO, ttl / 4, ttl * 2][below(4) as usize].min(left);
+        // The longest is long enough to see that a dead worker's key is not free in time.
+        let waits = [Duration::ZERO, Duration::ZERO, ttl / 4, ttl + ttl.max(2 * ORPHAN_MAX)];
+        let wait = waits[below(4) as usize].min(left);
         self.note(What::Asked { ttl: nanos(ttl), wait: Some(nanos(wait)) })?;
         let request = self.locks.lock(&self.key).ttl(ttl).wait(wait);
         match request.acquire().await {
