@@ -8,6 +8,9 @@
 //! always take the first place that fits, and that a state forgets each answer once it is settled:
 //! a key that was idle for a moment begins anew.
 
+#[cfg(test)]
+mod brute;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::history::{Answer, Claim, History, Returned};

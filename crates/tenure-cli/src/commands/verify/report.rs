@@ -114,7 +114,11 @@ impl Report<'_> {
         if self.verdict.is_good() {
             let operations = self.operations();
             let good = style.paint(Tone::Good, "excluded and fenced");
-            return format!("this store {good} in {operations} operations");
+            let doubt = match self.verdict.undecided.len() {
+                0 => String::new(),
+                keys => format!(", but the order was not decided on {keys} of its keys"),
+            };
+            return format!("this store {good} in {operations} operations{doubt}");
         }
         let kept = self
             .kept
