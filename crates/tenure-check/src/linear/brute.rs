@@ -78,6 +78,9 @@ fn disturb(records: &mut [Record], dice: &mut Dice) {
     match &mut record.what {
         What::Granted { fence } if dice.roll(2) == 0 => *fence = 1 + dice.roll(8),
         What::Granted { .. } => record.what = What::Held,
+        What::Held if dice.roll(3) > 0 => {
+            record.what = What::Failed { kind: "Unknown".into(), unknown: true };
+        }
         What::Held => record.what = What::Granted { fence: 1 + dice.roll(8) },
         What::Released if dice.roll(2) == 0 => record.what = What::Lost,
         What::Released | What::ReleaseAsked => record.at += dice.roll(2 * TTL),
@@ -90,8 +93,8 @@ fn the_search_says_what_all_orders_say() {
     let (mut fitting, mut broken) = (0, 0);
     for seed in 1..=SEEDS {
         let mut dice = Dice::new(seed);
-        let mut records = Garden::new(seed, 2 + seed % 3).grow(5 + (seed % 5) as usize).records;
-        for _ in 0..dice.roll(4) {
+        let mut records = Garden::new(seed, 2 + seed % 3).grow(6 + (seed % 8) as usize).records;
+        for _ in 0..dice.roll(6) {
             if !records.is_empty() {
                 disturb(&mut records, &mut dice);
             }
