@@ -7,6 +7,7 @@ use tenure::{Error, Key, Limits, Namespace};
 use tenure_api::duration::{DurationError, parse};
 
 use crate::commands::acquire::AcquireArgs;
+use crate::commands::bench::BenchArgs;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::config::ConfigArgs;
 use crate::commands::doctor::DoctorArgs;
@@ -19,6 +20,7 @@ use crate::commands::renew::RenewArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::status::StatusArgs;
+use crate::commands::verify::VerifyArgs;
 use crate::commands::watch::WatchArgs;
 
 const EXAMPLES: &str = "\
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     ForceRelease(ForceReleaseArgs),
     Serve(Box<ServeArgs>),
     Doctor(DoctorArgs),
+    Verify(VerifyArgs),
+    Bench(BenchArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

@@ -7,6 +7,7 @@
 //! ```
 
 mod answer;
+mod chance;
 mod cli;
 mod commands;
 mod duration;
@@ -17,12 +18,15 @@ mod open;
 mod owner_args;
 mod owner_file;
 mod plain;
+mod progress;
 mod say;
+mod scratch;
 mod sheet;
 mod spans;
 mod status_line;
 mod store_url;
 mod style;
+mod terminal;
 mod trouble;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,7 +41,7 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(ended) = commands::run::tether::part() {
+    if let Some(ended) = commands::run::tether::part().or_else(commands::verify::part) {
         return ended;
     }
     let cli = match Cli::try_parse() {
@@ -79,14 +83,16 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::ForceRelease(args) => {
             small(&args.output, commands::force_release::force_release(&args))
         }
-        Command::Elect(args) => {
-            begin(&args.output)?;
-            on_runtime(&mut Builder::new_current_thread(), commands::elect::elect(&args))
-        }
+        Command::Elect(args) => small(&args.output, commands::elect::elect(&args)),
         Command::Serve(args) => {
             on_runtime(&mut Builder::new_multi_thread(), commands::serve::serve(&args))
         }
         Command::Doctor(args) => small(&args.output, commands::doctor::doctor(&args)),
+        Command::Verify(args) => small(&args.output, commands::verify::verify(&args)),
+        Command::Bench(args) => {
+            begin(&args.output)?;
+            on_runtime(&mut Builder::new_multi_thread(), commands::bench::bench(&args))
+        }
         Command::Config(args) => commands::config::config(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::man::man(&args),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure::clock::SystemClock;
 use tenure::{Limits, Locks, Operation, Store, stores};
 
-use crate::cli::StoreArgs;
+use crate::cli::{PlaceArgs, StoreArgs};
 use crate::failure::Failure;
 use crate::say;
 use crate::store_url;
@@ -18,9 +18,9 @@ const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The ttl that operations are timed by where a command has none of its own.
 pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
 
-/// Opens the store.
-pub(crate) async fn store(args: &StoreArgs, verbose: bool) -> Result<Arc<dyn Store>, Failure> {
-    let url = store_url::resolve(args.place.url.as_deref())?;
+/// Opens the store: each time over a connection of its own.
+pub(crate) async fn store(place: &PlaceArgs, verbose: bool) -> Result<Arc<dyn Store>, Failure> {
+    let url = store_url::resolve(place.url.as_deref())?;
     if verbose {
         say::progress(&format_args!("store {}", url.label()));
     }
@@ -36,7 +36,7 @@ pub(crate) async fn locks(
     verbose: bool,
     ttl: Duration,
 ) -> Result<Locks, Failure> {
-    let store = store(args, verbose).await?;
+    let store = store(&args.place, verbose).await?;
     let limits = Limits { ttl_max: TTL_MAX, ..Limits::default() };
     let mut builder = Locks::builder().shared(true).limits(limits).default_ttl(ttl);
     if let Some(namespace) = &args.namespace {

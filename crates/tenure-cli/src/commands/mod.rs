@@ -1,6 +1,7 @@
 //! The commands: one file each, with its part of the command line and what it does.
 
 pub(crate) mod acquire;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -13,4 +14,5 @@ pub(crate) mod renew;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod verify;
 pub(crate) mod watch;

@@ -4,7 +4,7 @@ use crate::sandbox::{Ran, Sandbox};
 use crate::snapshot::assert_kept;
 
 /// Those whose help is kept. That of `serve` stands beside its configuration.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "run",
     "elect",
     "acquire",
@@ -15,6 +15,8 @@ const COMMANDS: [&str; 13] = [
     "watch",
     "force-release",
     "doctor",
+    "verify",
+    "bench",
     "config",
     "completions",
     "man",

@@ -5,6 +5,7 @@
 
 mod acquire;
 mod at_least;
+mod bench;
 mod child;
 mod config;
 mod default_store;
@@ -32,5 +33,6 @@ mod snapshot;
 mod status;
 mod terminal;
 mod tether;
+mod verify;
 mod waiting;
 mod watch;

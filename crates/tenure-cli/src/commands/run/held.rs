@@ -52,8 +52,8 @@ pub(crate) enum Ended {
 }
 
 impl Job<'_> {
-    /// Runs the command while the guard holds. When this returns nothing of it runs any more, unless
-    /// it has ended by itself and left something behind.
+    /// Runs the command while the guard holds. When this returns nothing of it runs any more,
+    /// unless it has ended by itself and left something behind.
     pub(crate) async fn run(&self, guard: &Guard, signals: &mut Signals) -> Result<Ended, Failure> {
         let mut child = Child::start(self.command, guard)?;
         let ended = self.attend(&mut child, guard, signals).await;

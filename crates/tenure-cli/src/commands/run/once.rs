@@ -1,4 +1,5 @@
-//! Once in a period: a lease that lasts for the period says that it was begun, another how it ended.
+//! Once in a period: a lease that lasts for the period says that it was begun, another how it
+//! ended.
 //!
 //! Both end by the store's clock, so no two clocks have to agree. Whoever looks at them or writes
 //! them holds the lock itself, so nobody else does at the same time. The outcome is a lease of its
@@ -54,8 +55,8 @@ pub(super) struct Last {
 }
 
 impl Period {
-    /// Begins a period, if none is under way; with `retry_failed` also when the last run of this one
-    /// did not succeed. The caller holds the lock.
+    /// Begins a period, if none is under way; with `retry_failed` also when the last run of this
+    /// one did not succeed. The caller holds the lock.
     pub(super) async fn begin(
         locks: &Locks,
         key: &Key,

@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use rustix::termios::tcgetwinsize;
 use serde_json::json;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::{ErrorKind, Guard, Key, LockRequest, Locks, Status, Waiting};
@@ -15,15 +14,13 @@ use super::signals::{Signals, suspend};
 use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::plain::plain;
-use crate::say;
 use crate::spans::{ago, ms, span};
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
+use crate::{say, terminal};
 
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 const NEXT_LOOK: Duration = Duration::from_secs(1);
-/// Of a terminal that does not say how wide it is.
-const WIDTH: usize = 80;
 
 /// Waits for the lock, or for a signal to end.
 pub(crate) async fn acquire(
@@ -110,8 +107,7 @@ impl<'a> LiveLine<'a> {
     }
 
     fn draw(&mut self, text: &str) {
-        let width = tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
-        let width = if width == 0 { WIDTH } else { width };
+        let width = terminal::width(&io::stderr());
         let text: String = plain(text).chars().take(width.saturating_sub(1)).collect();
         let text = Style::of(&io::stderr()).paint(Tone::Faint, &text);
         let _ = io::stderr().write_all(format!("\r\u{1b}[K{text}").as_bytes());

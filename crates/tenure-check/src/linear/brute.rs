@@ -1,0 +1,121 @@
+//! The same question answered without any cleverness: every order is tried. What the search leaves
+//! out to be fast must not change its answer.
+
+use super::{Holder, Kind, Op, Outcome, Search};
+use crate::grown::{Dice, Garden};
+use crate::history::History;
+use crate::record::{Record, What};
+use crate::sample::{TTL, options};
+
+const SEEDS: u64 = 6_000;
+
+/// So few that all their orders can be tried.
+const OPS_MAX: usize = 8;
+
+#[derive(Clone, Copy, PartialEq)]
+struct Lock {
+    holder: Holder,
+    fence: u64,
+    ghosts: usize,
+}
+
+/// Whether some order of what is `left` fits, from this state on.
+fn fits(search: &Search<'_>, left: &[usize], lock: Lock) -> bool {
+    // Nothing that comes now can have its effect later than the first answer that is still to come.
+    let Some(now) = left.iter().map(|op| search.ops[*op].answered).min() else { return true };
+    left.iter().filter(|op| search.ops[**op].asked <= now).any(|op| {
+        let rest: Vec<usize> = left.iter().copied().filter(|other| other != op).collect();
+        by_themselves(search, lock, now)
+            .into_iter()
+            .filter_map(|lock| apply(search, lock, &search.ops[*op]))
+            .any(|lock| fits(search, &rest, lock))
+    })
+}
+
+/// The states that the lock can come to without an answer: a lease ends, and one that was never
+/// answered takes effect and ends.
+fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
+    let mut found = vec![lock];
+    let mut place = 0;
+    while let Some(lock) = found.get(place).copied() {
+        place += 1;
+        let next = match lock.holder {
+            Holder::Lease(lease) if search.ends[lease] > now => continue,
+            Holder::Lease(_) | Holder::Ghost => Lock { holder: Holder::Nobody, ..lock },
+            Holder::Nobody => {
+                let asked = search.ghosts.iter().filter(|asked| **asked <= now).count();
+                if asked <= lock.ghosts {
+                    continue;
+                }
+                Lock { holder: Holder::Ghost, ghosts: lock.ghosts + 1, ..lock }
+            }
+        };
+        if !found.contains(&next) {
+            found.push(next);
+        }
+    }
+    found
+}
+
+fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
+    let mine = Holder::Lease(op.lease);
+    match op.kind {
+        Kind::Grant => {
+            let (_, fence) = search.claims[op.lease].grant()?;
+            let is_free = lock.holder == Holder::Nobody && fence > lock.fence;
+            is_free.then_some(Lock { holder: mine, fence, ..lock })
+        }
+        Kind::Refusal => (lock.holder != Holder::Nobody).then_some(lock),
+        Kind::Release => (lock.holder == mine).then_some(Lock { holder: Holder::Nobody, ..lock }),
+        Kind::Loss => (lock.holder != mine).then_some(lock),
+    }
+}
+
+/// Changes something, whatever comes of it.
+fn disturb(records: &mut [Record], dice: &mut Dice) {
+    let place = dice.roll(records.len() as u64) as usize;
+    let record = &mut records[place];
+    match &mut record.what {
+        What::Granted { fence } if dice.roll(2) == 0 => *fence = 1 + dice.roll(8),
+        What::Granted { .. } => record.what = What::Held,
+        What::Held if dice.roll(3) > 0 => {
+            record.what = What::Failed { kind: "Unknown".into(), unknown: true };
+        }
+        What::Held => record.what = What::Granted { fence: 1 + dice.roll(8) },
+        What::Released if dice.roll(2) == 0 => record.what = What::Lost,
+        What::Released | What::ReleaseAsked => record.at += dice.roll(2 * TTL),
+        _ => record.at = record.at.saturating_sub(dice.roll(TTL)),
+    }
+}
+
+#[test]
+fn the_search_says_what_all_orders_say() {
+    let (mut fitting, mut broken) = (0, 0);
+    for seed in 1..=SEEDS {
+        let mut dice = Dice::new(seed);
+        let mut records = Garden::new(seed, 2 + seed % 3).grow(6 + (seed % 8) as usize).records;
+        for _ in 0..dice.roll(6) {
+            if !records.is_empty() {
+                disturb(&mut records, &mut dice);
+            }
+        }
+        let history = History::new(records);
+        for (key, claims) in history.by_key() {
+            let search = Search::new(&history, key, &claims, &options());
+            // A moved record may end before it begins: no history can say that.
+            let is_sound = search.ops.iter().all(|op| op.asked <= op.answered);
+            if !is_sound || search.ops.len() > OPS_MAX {
+                continue;
+            }
+            let all: Vec<usize> = (0..search.ops.len()).collect();
+            let start = Lock { holder: Holder::Nobody, fence: 0, ghosts: 0 };
+            let expected = fits(&search, &all, start);
+            let outcome = search.run();
+            let found = matches!(outcome, Outcome::Fits);
+            assert_eq!(found, expected, "seed {seed}: {claims:#?}");
+            *if expected { &mut fitting } else { &mut broken } += 1;
+        }
+    }
+    let enough = SEEDS / 10;
+    assert!(fitting > enough && broken > enough, "{fitting} fit and {broken} do not");
+}

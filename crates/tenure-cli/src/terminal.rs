@@ -1,0 +1,51 @@
+//! What a terminal can show.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use rustix::termios::tcgetwinsize;
+
+/// The width that is used where nobody says how wide it is.
+const USUAL_WIDTH: usize = 80;
+
+/// How many characters fit on a line of this stream.
+pub(crate) fn width(stream: &impl AsFd) -> usize {
+    match tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => USUAL_WIDTH,
+    }
+}
+
+/// Whether block characters can be drawn there: on a terminal that shows UTF-8.
+pub(crate) fn has_blocks(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && is_utf8(|name| std::env::var(name).ok())
+}
+
+/// As the C library decides it: the first of these that says anything.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let said = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(variable)
+        .find(|value| !value.is_empty())
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    said.ends_with("utf-8") || said.ends_with("utf8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_variable_that_is_set_decides() {
+        let said = |pairs: &[(&str, &str)]| {
+            is_utf8(|name| {
+                pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(said(&[("LANG", "de_DE.UTF-8")]));
+        assert!(said(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));
+        assert!(!said(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!said(&[]));
+    }
+}
