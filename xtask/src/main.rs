@@ -91,9 +91,10 @@ fn run(task: &Task) -> Result<()> {
     }
 }
 
-/// The servers that are measured are installed first.
+/// What is measured is installed and built first: the servers, and the command.
 fn bench(root: &Path, sections: &[String]) -> Result<()> {
     needs::install(root)?;
+    command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;
     let words = "cargo bench -p tenure-testkit --features servers --bench table --";
     command::run(command::command(root, words).args(sections))
 }

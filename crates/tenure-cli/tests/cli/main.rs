@@ -11,6 +11,7 @@ mod config;
 mod default_store;
 mod doctor;
 mod elect;
+mod every_store;
 mod exclusion;
 mod exit_codes;
 mod force_release;

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod batching;
+mod command;
 mod cycle;
 mod file_load;
 mod footprint;
@@ -62,6 +63,7 @@ const SECTIONS: &[Section] = &[
     ("server: waiters", server::measure_waiters),
     ("server: start", server::measure_start),
     ("forrst", server::measure_forrst),
+    ("command", command::measure),
 ];
 
 fn main() -> Result<ExitCode> {
