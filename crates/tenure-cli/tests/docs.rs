@@ -133,6 +133,11 @@ fn the_examples_of_the_server_s_page_do_what_they_show() {
 }
 
 #[test]
+fn the_examples_of_the_command_s_page_do_what_they_show() {
+    check(include_str!("../../../docs/command.md"));
+}
+
+#[test]
 fn the_examples_of_dapr_s_page_do_what_they_show() {
     check(include_str!("../../../docs/dapr.md"));
 }
