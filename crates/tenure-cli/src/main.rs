@@ -15,6 +15,7 @@ mod exit;
 mod failure;
 mod log;
 mod open;
+mod ourselves;
 mod owner_args;
 mod owner_file;
 mod plain;
@@ -22,12 +23,14 @@ mod progress;
 mod say;
 mod scratch;
 mod sheet;
+mod signals;
 mod spans;
 mod status_line;
 mod store_url;
 mod style;
 mod terminal;
 mod trouble;
+mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -41,7 +44,7 @@ use exit::Exit;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(ended) = commands::run::tether::part().or_else(commands::verify::part) {
+    if let Some(ended) = ourselves::part() {
         return ended;
     }
     let cli = match Cli::try_parse() {

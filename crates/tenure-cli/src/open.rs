@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::clock::SystemClock;
+use tenure::clock::{SystemClock, within};
 use tenure::{Limits, Locks, Operation, Store, stores};
 
 use crate::cli::{PlaceArgs, StoreArgs};
@@ -17,6 +17,15 @@ const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The ttl that operations are timed by where a command has none of its own.
 pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
+
+/// How long the end of this process may wait for what is still to be given back.
+pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// Waits, for a little while, until everything that is to be given back is. What that does not
+/// manage, the ttl does.
+pub(crate) async fn flush(locks: &Locks) {
+    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+}
 
 /// Opens the store: each time over a connection of its own.
 pub(crate) async fn store(place: &PlaceArgs, verbose: bool) -> Result<Arc<dyn Store>, Failure> {

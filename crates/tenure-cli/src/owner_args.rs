@@ -10,8 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::owner_file;
 
-/// The variables that stand in for the options.
-pub(crate) const OWNER_FILE: &str = "TENURE_OWNER_FILE";
+/// The variable that stands in for `--owner`, as [`owner_file::VARIABLE`] does for the file.
 pub(crate) const OWNER: &str = "TENURE_OWNER";
 
 const NAME_ONE: &str = "give --owner-file, with a file that 'tenure acquire --owner-file' has \
@@ -45,7 +44,7 @@ impl OwnerArgs {
         if let Some(text) = &self.owner {
             return parse(text);
         }
-        if let Some(path) = variable(OWNER_FILE) {
+        if let Some(path) = variable(owner_file::VARIABLE) {
             return from_file(Path::new(&path));
         }
         match variable(OWNER).map(OsString::into_string) {

@@ -11,6 +11,9 @@ use tenure::random::{Random, SystemRandom};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+/// Where a command under a lock finds the file.
+pub(crate) const VARIABLE: &str = "TENURE_OWNER_FILE";
+
 /// More than any owner has: what is longer is another file.
 const BYTES_MAX: u64 = 4096;
 

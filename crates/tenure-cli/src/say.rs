@@ -18,6 +18,11 @@ pub(crate) fn in_json() {
     AS_JSON.store(true, Ordering::Relaxed);
 }
 
+/// Whether each line is JSON.
+pub(crate) fn is_in_json() -> bool {
+    AS_JSON.load(Ordering::Relaxed)
+}
+
 /// Says that something failed or went another way than asked.
 pub(crate) fn error(what: &dyn Display) {
     told("warning", &json!({ "message": what.to_string() }), || format!("tenure: {what}"));
@@ -36,7 +41,7 @@ pub(crate) fn progress(what: &dyn Display) {
 
 /// Says that something happened: `details` to a program, `text` to a person.
 pub(crate) fn told(event: &str, details: &impl Serialize, text: impl FnOnce() -> String) {
-    if AS_JSON.load(Ordering::Relaxed) {
+    if is_in_json() {
         let details = serde_json::to_value(details).unwrap_or_default();
         let mut members = serde_json::Map::from_iter([("event".to_owned(), event.into())]);
         members.extend(details.as_object().cloned().unwrap_or_default());

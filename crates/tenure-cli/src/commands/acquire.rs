@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tenure::clock::{SystemClock, within};
 use tenure::error::Chain;
 use tenure::{Key, Lease, LockRequest, Locks};
 
 use crate::cli::{OutputArgs, StoreArgs, key, time};
-use crate::commands::run::{self, FLUSH_MAX, Signals};
 use crate::duration::parse_ttl;
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::sheet::sheet;
+use crate::signals::Signals;
 use crate::spans::span;
 use crate::status_line::StatusLine;
-use crate::{answer, open, owner_file, say};
+use crate::{answer, open, owner_file, say, waiting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,7 +102,7 @@ pub(crate) async fn acquire(args: &AcquireArgs) -> Result<Exit, Failure> {
     };
     let outcome = acquire_on(&locks, args, &mut signals).await;
     // What it does not manage, the ttl does.
-    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+    open::flush(&locks).await;
     outcome
 }
 
@@ -113,7 +112,7 @@ async fn acquire_on(
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let request = request(locks, args);
-    let guard = match run::acquire(locks, &args.key, request, &args.output, signals).await? {
+    let guard = match waiting::acquire(locks, &args.key, request, &args.output, signals).await? {
         Ok(guard) => guard,
         Err(signal) => return Ok(Exit::of_signal(signal)),
     };

@@ -9,7 +9,7 @@ use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::sheet::sheet;
-use crate::{answer, owner_args, say, store_url};
+use crate::{answer, owner_args, owner_file, say, store_url};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +29,7 @@ const VARIABLES: [(&str, bool); 9] = [
     ("TENURE_STORE", false),
     ("TENURE_NAMESPACE", true),
     ("TENURE_LOG", true),
-    (owner_args::OWNER_FILE, true),
+    (owner_file::VARIABLE, true),
     (owner_args::OWNER, false),
     ("TENURE_TOKEN", false),
     ("TENURE_CONFIG", true),

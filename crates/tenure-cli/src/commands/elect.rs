@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use tenure::clock::{SystemClock, within};
 use tenure::{Guard, Key, Locks};
 
-use super::run::held::{Ended, FLUSH_MAX, Job, OnLost, give_back, let_go};
+use super::run::held::{Ended, Job, OnLost, give_back, let_go};
 use super::run::note::note;
-use super::run::{Signals, acquire, say_holding};
 use crate::cli::{OutputArgs, StoreArgs, key};
 use crate::duration::parse_ttl;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::waiting::{acquire, say_holding};
 use crate::{open, say};
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,8 @@ How it goes:
   Environment and signals are those of 'tenure run'.
 
 Exit codes:
-  Those of 'tenure run', but for 75 and 76: it waits, and stands again.";
+  Those of 'tenure run', but never 75, because it waits. 76: the lock was taken away just when the
+  command ended, or something of the command could not be stopped.";
 
 /// Run a command while this machine is the leader
 ///
@@ -64,10 +65,10 @@ pub(crate) async fn elect(args: &ElectArgs) -> Result<Exit, Failure> {
     let locks = tokio::select! {
         biased;
         locks = open::locks(&args.store, args.output.verbose, args.ttl) => locks?,
-        signal = signals.next() => return Ok(Exit::of_signal(signal)),
+        signal = signals.end() => return Ok(Exit::of_signal(signal)),
     };
     let outcome = stand(&locks, args, &mut signals).await;
-    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+    open::flush(&locks).await;
     outcome
 }
 
@@ -104,6 +105,10 @@ async fn lead(
             let_go(guard).await;
             say::error(&failure);
             Ok(None)
+        }
+        Ok(Ended::Remains(failure)) => {
+            let _ = guard.detach();
+            Err(failure)
         }
         Err(failure) => {
             let_go(guard).await;

@@ -17,10 +17,7 @@ Examples:
     tenure release deploy --owner-file deploy.owner
 
   With the owner from elsewhere, and not on the command line.
-    vault read -field=owner secret/deploy | tenure release deploy --owner-file -
-
-  A command under 'tenure run' that needs the lock no longer: the owner is known already.
-    tenure run import -- sh -c './load.sh && tenure release import && ./report.sh'";
+    vault read -field=owner secret/deploy | tenure release deploy --owner-file -";
 
 const CODES: [(Exit, &str); 2] = [
     (Exit::SUCCESS, "the lock was given back"),

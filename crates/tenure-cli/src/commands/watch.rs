@@ -12,9 +12,9 @@ use tenure::{Key, Locks, Status};
 use tenure_api::rfc3339;
 
 use crate::cli::{OutputArgs, StoreArgs, key};
-use crate::commands::run::Signals;
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
+use crate::signals::Signals;
 use crate::spans::span;
 use crate::status_line::StatusLine;
 use crate::trouble::Trouble;

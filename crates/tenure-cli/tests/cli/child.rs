@@ -96,16 +96,36 @@ async fn arguments_are_passed_as_they_are() {
 #[tokio::test]
 async fn the_lock_is_kept_alive_past_its_ttl() {
     let sandbox = Sandbox::new();
-    let words = ["run", "k", "--ttl", "300ms", "--", "sh", "-c", "echo $$ > started; cat gate"];
+    let words = ["run", "k", "--ttl", "2s", "--", "sh", "-c", "echo $$ > started; cat gate"];
     sandbox.gate();
     let child = sandbox.tenure(&words).spawn().unwrap();
     sandbox.line("started").await;
     let locks = sandbox.locks().await;
     let fence = locks.status("k").await.unwrap().unwrap().fence;
     let start = SystemClock.now();
-    SystemClock.sleep_until(start + Duration::from_millis(1500)).await;
+    SystemClock.sleep_until(start + Duration::from_millis(3500)).await;
     assert_eq!(locks.status("k").await.unwrap().map(|status| status.fence), Some(fence));
     sandbox.open_gate();
     Ran::of(child).await.expect(0, &[]);
     assert!(!locks.is_locked("k").await.unwrap());
+}
+
+#[tokio::test]
+async fn the_command_can_prolong_its_own_lock() {
+    let sandbox = Sandbox::new();
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let script = format!("{tenure} renew \"$TENURE_KEY\" --ttl 1h --json");
+    let ran = sandbox.run(&["run", "k", "--", "sh", "-c", &script]).await;
+    ran.expect(0, &[]);
+    let lease: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(lease["ttl_ms"], 3_600_000, "{ran:?}");
+}
+
+#[tokio::test]
+async fn that_it_cannot_be_started_is_said_in_json_too() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["run", "k", "--json", "--", "./no-such-program"]).await;
+    ran.expect(127, &[]);
+    let last: serde_json::Value = serde_json::from_str(ran.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["exit"]), (&"failed".into(), &127.into()), "{ran:?}");
 }

@@ -22,7 +22,7 @@ async fn nth_leader(sandbox: &Sandbox, count: usize) -> (u32, u64) {
 #[tokio::test]
 async fn another_leads_when_the_leader_is_killed() {
     let sandbox = Sandbox::new();
-    let words = ["elect", "office", "--ttl", "1s", "--", "sh", "-c", LEAD];
+    let words = ["elect", "office", "--ttl", "3s", "--", "sh", "-c", LEAD];
     let mut first = sandbox.tenure(&words).spawn().unwrap();
     let (leader, fence) = nth_leader(&sandbox, 1).await;
     let mut second = sandbox.tenure(&words).spawn().unwrap();
@@ -40,7 +40,7 @@ async fn another_leads_when_the_leader_is_killed() {
 #[tokio::test]
 async fn one_that_loses_stands_again() {
     let sandbox = Sandbox::new();
-    let words = ["elect", "office", "--ttl", "1s", "--", "sh", "-c", LEAD];
+    let words = ["elect", "office", "--ttl", "3s", "--", "sh", "-c", LEAD];
     let child = sandbox.tenure(&words).spawn().unwrap();
     let (leader, fence) = nth_leader(&sandbox, 1).await;
     sandbox.locks().await.force_release("office", "a test").await.unwrap();

@@ -8,12 +8,12 @@ use tenure_testkit::servers::{fresh_room, kinds};
 
 use crate::sandbox::{Ran, Sandbox, is_running, pid, send, since, until, until_said};
 
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(5);
 const SCRIPT: &str = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
 
 /// Runs the stubborn command on this store, has the store killed, and sees it stopped in time.
 async fn is_stopped(sandbox: &Sandbox, url: &str, kill: impl FnOnce()) {
-    let words = ["run", "k", "--ttl", "3s", "--store", url, "--", "sh", "-c", SCRIPT];
+    let words = ["run", "k", "--ttl", "5s", "--store", url, "--", "sh", "-c", SCRIPT];
     let child = sandbox.tenure(&words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
     kill();

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tenure::clock::{Clock, SystemClock};
 use tokio::process::Child;
 
-use crate::sandbox::{Ran, Sandbox, is_running, since, until, until_said};
+use crate::sandbox::{LIMIT, Ran, Sandbox, is_running, send, since, until, until_said};
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(5);
 
 fn start(sandbox: &Sandbox, script: &str) -> Child {
-    sandbox.tenure(&["run", "k", "--ttl", "2s", "--", "sh", "-c", script]).spawn().unwrap()
+    sandbox.tenure(&["run", "k", "--ttl", "5s", "--", "sh", "-c", script]).spawn().unwrap()
 }
 
 #[tokio::test]
@@ -120,7 +121,7 @@ async fn on_lost_warn_lets_it_go_on_and_says_so() {
     let sandbox = Sandbox::new();
     sandbox.gate();
     let script = "echo $$ > pid; cat gate; echo done > done; exit 3";
-    let words = ["run", "k", "--ttl", "1s", "--on-lost", "warn", "--", "sh", "-c", script];
+    let words = ["run", "k", "--ttl", "3s", "--on-lost", "warn", "--", "sh", "-c", script];
     let mut child = sandbox.tenure(&words).spawn().unwrap();
     sandbox.line("pid").await;
     sandbox.locks().await.force_release("k", "a test").await.unwrap();
@@ -128,4 +129,22 @@ async fn on_lost_warn_lets_it_go_on_and_says_so() {
     sandbox.open_gate();
     Ran::of(child).await.expect(76, &["went on without it to its end"]);
     assert_eq!(sandbox.line("done").await, "done\n");
+}
+
+/// As [`on_lost_warn_lets_it_go_on_and_says_so`], through a time in which nobody could renew.
+#[tokio::test]
+async fn on_lost_warn_goes_on_after_a_suspension_too() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo done > done";
+    let words = ["run", "k", "--ttl", "2s", "--on-lost", "warn", "--", "sh", "-c", script];
+    let child = sandbox.tenure_by(&["env", "--default-signal=TSTP"], &words).spawn().unwrap();
+    sandbox.pid("pid").await;
+    send(&child, Signal::TSTP);
+    let locks = sandbox.locks().await;
+    let next = locks.lock("k").wait(LIMIT).acquire().await.unwrap();
+    std::fs::write(sandbox.path("go"), "").unwrap();
+    send(&child, Signal::CONT);
+    Ran::of(child).await.expect(76, &["lost"]);
+    assert_eq!(sandbox.line("done").await, "done\n");
+    next.release().await.unwrap();
 }

@@ -11,9 +11,9 @@ async fn a_command_that_takes_too_long_is_stopped() {
     let sandbox = Sandbox::new();
     let script = "echo $$ > pid; exec sleep 600";
     let words = ["run", "k", "--max-hold", "2s", "--", "sh", "-c", script];
+    let start = SystemClock.now();
     let child = sandbox.tenure(&words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
-    let start = SystemClock.now();
     Ran::of(child).await.expect(76, &["--max-hold", "with SIGTERM"]);
     assert!(since(start) > Duration::from_secs(1), "{:?}", since(start));
     assert!(!is_running(command));

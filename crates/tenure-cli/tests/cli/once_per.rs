@@ -59,7 +59,7 @@ async fn a_failure_counts_unless_it_is_to_be_tried_again() {
 #[tokio::test]
 async fn a_run_that_was_killed_counts_as_failed() {
     let sandbox = Sandbox::new();
-    let script = words("1h", &["--ttl", "500ms"], "echo $$ > pid; exec sleep 600");
+    let script = words("1h", &["--ttl", "3s"], "echo $$ > pid; exec sleep 600");
     let mut child = sandbox.tenure(&script).spawn().unwrap();
     sandbox.line("pid").await;
     child.kill().await.unwrap();
@@ -103,4 +103,28 @@ async fn retrying_without_a_period_is_refused() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["run", "k", "--retry-failed", "--", "true"]).await;
     ran.expect(64, &["--once-per"]);
+}
+
+/// Whoever waits for the lock finds the outcome when it gets it.
+#[tokio::test]
+async fn those_who_wait_find_it_done() {
+    let sandbox = Sandbox::new();
+    let script = "echo ran >> log; sleep 0.1";
+    let words =
+        ["run", "job", "-q", "--once-per", "1h", "--retry-failed", "--", "sh", "-c", script];
+    let children: Vec<_> = (0..12).map(|_| sandbox.tenure(&words).spawn().unwrap()).collect();
+    for child in children {
+        Ran::of(child).await.expect(0, &[]);
+    }
+    assert_eq!(runs(&sandbox), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_leaves_no_room_for_the_record_is_refused() {
+    let sandbox = Sandbox::new();
+    let key = "k".repeat(505);
+    let words = ["run", &key, "--once-per", "1h", "--", "sh", "-c", "echo ran >> log"];
+    sandbox.run(&words).await.expect(64, &["512", "513"]);
+    assert_eq!(runs(&sandbox), 0);
+    sandbox.run(&["run", &key, "--no-wait", "--", "true"]).await.expect(0, &[]);
 }

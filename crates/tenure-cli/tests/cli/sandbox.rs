@@ -79,6 +79,8 @@ impl Sandbox {
         command
             .env("TENURE_STORE", self.url())
             .env("HOME", self.folder.path())
+            .env("TMPDIR", self.folder.path())
+            .env_remove("XDG_RUNTIME_DIR")
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -117,7 +117,9 @@ async fn a_signal_ends_the_wait() {
 #[tokio::test]
 async fn suspending_tenure_suspends_the_command() {
     let sandbox = Sandbox::new();
-    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; exit 7";
+    // It starts nothing: a shell that is about to would wait for that where no signal reaches it.
+    let script = "echo $$ > pid; read line < gate; exit 7";
+    sandbox.gate();
     let child = start(&sandbox, script);
     let command = sandbox.pid("pid").await;
     let tenure = pid(child.id().unwrap());
@@ -125,8 +127,8 @@ async fn suspending_tenure_suspends_the_command() {
     for process in [tenure, command] {
         until("suspension", || (state(process) == Some('T')).then_some(())).await;
     }
-    std::fs::write(sandbox.path("go"), "").unwrap();
     send(&child, Signal::CONT);
+    sandbox.open_gate();
     Ran::of(child).await.expect(7, &[]);
     assert_free(&sandbox).await;
 }
@@ -135,15 +137,16 @@ async fn suspending_tenure_suspends_the_command() {
 #[tokio::test]
 async fn a_command_that_was_suspended_for_too_long_is_killed() {
     let sandbox = Sandbox::new();
-    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo late > late";
-    let words = ["run", "k", "--ttl", "500ms", "--", "sh", "-c", script];
+    let script = "echo $$ > pid; read line < gate; echo late > late";
+    sandbox.gate();
+    let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
     let child = sandbox.tenure_by(&["env", USUAL], &words).process_group(0).spawn().unwrap();
     let command = sandbox.pid("pid").await;
     send(&child, Signal::TSTP);
     until("suspension", || (state(command) == Some('T')).then_some(())).await;
     let locks = sandbox.locks().await;
     let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
-    std::fs::write(sandbox.path("go"), "").unwrap();
+    assert!(!is_running(command));
     send(&child, Signal::CONT);
     Ran::of(child).await.expect(76, &["was lost"]);
     assert!(!is_running(command) && !sandbox.path("late").exists());

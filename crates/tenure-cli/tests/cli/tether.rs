@@ -95,6 +95,95 @@ async fn the_owner_is_in_a_file_for_this_user_alone() {
     assert!(!std::path::Path::new(lines[1]).exists());
 }
 
+/// A `tenure` under a `tenure`: the outer one's end is that of all.
+#[tokio::test]
+async fn killing_the_outer_one_of_two_kills_all() {
+    let sandbox = Sandbox::new();
+    let script = "setsid sh -c 'echo $$ > far; exec sleep 600' & echo $$ > pid; \
+                  echo $TENURE_OWNER_FILE > file; wait";
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let words = ["run", "a", "--", tenure, "run", "b", "--", "sh", "-c", script];
+    let mut child = sandbox.tenure(&words).spawn().unwrap();
+    for name in ["far", "pid", "file"] {
+        sandbox.line(name).await;
+    }
+    send(&child, Signal::KILL);
+    child.wait().await.unwrap();
+    gone(&sandbox, &["far", "pid"]).await;
+    let file = sandbox.line("file").await;
+    let is_gone = || (!std::path::Path::new(file.trim()).exists()).then_some(());
+    until("end of the owner's file", is_gone).await;
+}
+
+/// Nobody renews while `tenure` is stopped, and it cannot stop the command either.
+#[tokio::test]
+async fn a_tenure_that_is_stopped_does_not_let_the_command_outlive_the_lock() {
+    for signal in [Signal::STOP, Signal::TSTP] {
+        let sandbox = Sandbox::new();
+        let script = "trap '' TERM TSTP; (trap '' TSTP; setsid sh -c 'echo $$ > far; while :; do \
+                      sleep 0.02; done') & echo $$ > pid; while :; do sleep 0.02; done";
+        let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
+        let child = sandbox.tenure_by(&["env", "--default-signal=TSTP"], &words).spawn().unwrap();
+        let (command, far) = (sandbox.pid("pid").await, sandbox.pid("far").await);
+        send(&child, signal);
+        let locks = sandbox.locks().await;
+        let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
+        assert!(!is_running(command) && !is_running(far), "{signal:?}");
+        send(&child, Signal::CONT);
+        Ran::of(child).await.expect(76, &["was lost", "with SIGKILL"]);
+        next.release().await.unwrap();
+    }
+}
+
+/// A reader that does not read holds `tenure` up where it writes.
+#[tokio::test]
+async fn a_full_pipe_does_not_let_the_command_outlive_the_lock() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while :; do sleep 0.02; done";
+    let words = ["run", "k", "--ttl", "3s", "-v", "--", "sh", "-c", script];
+    let mut command = sandbox.tenure(&words);
+    // Far more than a pipe holds.
+    command.env("TENURE_LOG", "trace,tenure=trace");
+    let mut child = command.spawn().unwrap();
+    let shell = sandbox.pid("pid").await;
+    let full = child.stderr.take().unwrap();
+    fill(&child);
+    let locks = sandbox.locks().await;
+    let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
+    assert!(!is_running(shell));
+    next.release().await.unwrap();
+    drop(full);
+    child.kill().await.unwrap();
+}
+
+/// Writes into a process's stderr, through `/proc`, until no more goes in.
+fn fill(child: &tokio::process::Child) {
+    let path = format!("/proc/{}/fd/2", child.id().unwrap());
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+    let pipe = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap();
+    while rustix::io::write(&pipe, &[b'x'; 4096]).is_ok() {}
+    while rustix::io::write(&pipe, b"x").is_ok() {}
+}
+
+/// Children that `tenure` has inherited are none of the command's.
+#[tokio::test]
+async fn bystanders_are_left_alone() {
+    let sandbox = Sandbox::new();
+    let tenure = env!("CARGO_BIN_EXE_tenure");
+    let script = format!(
+        "sh -c 'echo $$ > near; exec sleep 600' & \
+         exec {tenure} run k --ttl 3s -- sh -c 'echo $$ > pid; exec sleep 600'"
+    );
+    let child = sandbox.started(&["bash", "-c", &script]).spawn().unwrap();
+    let (command, near) = (sandbox.pid("pid").await, sandbox.pid("near").await);
+    sandbox.locks().await.force_release("k", "a test").await.unwrap();
+    until("end of the command", || (!is_running(command)).then_some(())).await;
+    let alive = is_running(near);
+    kill_process(near, Signal::KILL).unwrap();
+    Ran::of(child).await.expect(76, &["was lost"]);
+    assert!(alive);
+}
+
 /// Orphans that fall to `tenure` are buried while the command runs.
 #[tokio::test]
 async fn no_dead_are_left_lying() {

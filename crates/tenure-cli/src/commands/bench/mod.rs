@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::Locks;
-use tenure::clock::{Clock, SystemClock, within};
+use tenure::clock::{Clock, SystemClock};
 
 pub(crate) use args::{BenchArgs, Only};
 use draw::Canvas;
@@ -24,8 +24,6 @@ use crate::{answer, open, scratch, terminal};
 
 /// What is left behind when this is interrupted is free after this time.
 const TTL: Duration = Duration::from_secs(10);
-
-const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -46,7 +44,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
     let store = open::store(&args.place, args.output.verbose).await?;
     let locks = scratch::locks(store, &namespace, TTL).await?;
     let (reference, rows) = measure_all(args, &locks, &namespace).await?;
-    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+    open::flush(&locks).await;
     if args.output.json {
         answer::json(&report(args, &locks, &reference, &rows))?;
     } else {

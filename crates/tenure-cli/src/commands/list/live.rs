@@ -11,10 +11,10 @@ use tenure_api::rfc3339;
 
 use super::table::{self, Table};
 use super::{ListArgs, NONE, leases};
-use crate::commands::run::Signals;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::plain::plain;
+use crate::signals::Signals;
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
 use crate::trouble::Trouble;

@@ -34,16 +34,17 @@ Examples:
 The command's environment:
   TENURE_KEY         the key
   TENURE_FENCE       the fence of this grant
-  TENURE_OWNER_FILE  a file with the secret that proves the lock, for 'tenure renew' and
-                     'tenure release'; it is gone when the command ends
+  TENURE_OWNER_FILE  a file with the secret that proves the lock, as 'tenure renew' wants it; it is
+                     gone when the command ends
 
 Signals:
   SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on to the command, and SIGINT and SIGQUIT too
   where no terminal sends them to it. tenure ends after the command does.
-  SIGTSTP suspends both. Nobody renews the lock then: if it has ended when they go on, the command
-  is killed.
+  SIGTSTP suspends both. Nobody renews the lock then: before the lease can end, the command is
+  killed.
   When the lock is about to be lost, the command gets SIGTERM, and SIGKILL before another can be
-  granted the lock, and so does all that it started. If tenure itself is killed, they are too.
+  granted the lock, and so does all that it started. If tenure itself is killed, they are too, and
+  if it is stopped or held up, before the lease can end.
 
 Exit codes:
   The command's own, or 128 + n when signal n killed it. Otherwise:
@@ -51,7 +52,8 @@ Exit codes:
    69  the store cannot be used: unavailable, damaged, denied or unsuitable
    70  a fault of tenure itself or of the system
    75  the lock was not acquired: held, or the wait was over; the command was not run
-   76  the lock was lost while the command ran; the command was stopped
+   76  the lock was lost while the command ran; the command was stopped, or, as is said then, went
+       on to its end
   126  the command cannot be executed
   127  the command was not found
   A command may end with one of these itself; what tenure says on stderr tells them apart.";

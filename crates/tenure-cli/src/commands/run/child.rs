@@ -10,19 +10,17 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait,
 };
 use tenure::Guard;
-use tenure::clock::{Clock, SystemClock, within};
+use tenure::clock::{Clock, Moment, SystemClock, within};
 use tokio::signal::unix::{self, SignalKind};
 
 use super::offspring;
-use super::signals::uses_terminal;
-use super::tether::{Warden, tethered};
+use super::tether::tethered;
+use super::warden::Warden;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::owner_file::OwnerFile;
+use crate::owner_file::{self, OwnerFile};
 use crate::say;
-
-/// Where the command finds the owner; by it all that the command starts is known.
-pub(super) const OWNER_FILE: &str = "TENURE_OWNER_FILE";
+use crate::signals::uses_terminal;
 
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -35,7 +33,8 @@ const REAP_MAX: Duration = Duration::from_secs(1);
 /// - When the lock is lost, no process that descends from the command is left, whatever group or
 ///   session it has gone to.
 /// - When `tenure` is killed, the kernel kills the command, and a [`Warden`] whatever the command
-///   has started and kept its environment.
+///   has started and kept its environment. When `tenure` is stopped or held up, the warden kills
+///   both before the lease can end.
 ///
 /// # What is not promised
 /// - A command that runs as another user, through `sudo` or its own file's rights, can be beyond
@@ -49,6 +48,8 @@ pub(super) struct Child {
     ended: Option<ExitStatus>,
     ends: unix::Signal,
     warden: Option<Warden>,
+    /// Children of this process that are none of the command's.
+    bystanders: Vec<Pid>,
     owner_file: OwnerFile,
 }
 
@@ -59,6 +60,8 @@ pub(super) enum Stopped {
     Terminated,
     /// Something of it did not, and was killed.
     Killed,
+    /// Something of it cannot be killed from here, and may go on.
+    Remains,
 }
 
 impl Child {
@@ -72,25 +75,32 @@ impl Child {
         })?;
         // Those whose parent ends become our children: then none of them is lost sight of.
         let _ = set_child_subreaper(Some(getpid()));
+        let mut bystanders = offspring::children();
         let owner_file = OwnerFile::write(guard.owner())?;
+        let mut warden = post(&owner_file);
+        bystanders.extend(warden.as_ref().map(Warden::pid));
         let is_alone = !uses_terminal();
         let mut command = tethered(program, arguments);
         command
             .env("TENURE_KEY", guard.key().as_str())
             .env("TENURE_FENCE", guard.fence().to_string())
-            .env(OWNER_FILE, owner_file.path());
+            .env(owner_file::VARIABLE, owner_file.path());
         if is_alone {
             command.process_group(0);
         }
         let process = command.spawn().map_err(|error| {
             Failure::caused(Exit::Internal, "no process can be started", &error)
+                .advise("see that /proc is there")
         })?;
         let pid = Pid::from_child(&process);
-        let warden = Warden::post(owner_file.path()).inspect_err(|error| {
-            let what = "what the command starts may outlive a tenure that is killed";
-            say::error(&format_args!("warning: {what}: {error}"));
-        });
-        Ok(Self { pid, is_alone, ended: None, ends, warden: warden.ok(), owner_file })
+        warden.iter_mut().for_each(|warden| warden.guards(pid));
+        Ok(Self { pid, is_alone, ended: None, ends, warden, bystanders, owner_file })
+    }
+
+    /// Has the command killed at that moment, unless another word comes, whatever becomes of this
+    /// process until then.
+    pub(super) fn trust(&mut self, until: Moment) {
+        self.warden.iter_mut().for_each(|warden| warden.trusts(until));
     }
 
     /// Waits for the command's end. Cancel-safe.
@@ -128,38 +138,40 @@ impl Child {
     }
 
     /// Stops the command and all that it has started: SIGTERM now, SIGKILL when `too_late` comes.
-    /// Returns when they are gone.
     pub(super) async fn stop(&mut self, too_late: impl Future<Output = ()>) -> Stopped {
-        let spared: Vec<Pid> = self.warden.iter().map(Warden::pid).collect();
-        offspring::signal(&spared, Signal::TERM);
+        self.bury();
+        if self.ended.is_some() && !offspring::is_left(&self.bystanders) {
+            // From beside, before we came to it.
+            return Stopped::Killed;
+        }
+        offspring::signal(&self.bystanders, Signal::TERM);
         tokio::select! {
             biased;
-            () = self.gone(&spared) => return Stopped::Terminated,
-            () = too_late => {}
+            () = self.gone() => Stopped::Terminated,
+            () = too_late => self.kill().await,
         }
-        self.kill().await;
-        Stopped::Killed
     }
 
-    /// Kills the command and all that it has started. Returns when they are gone.
-    pub(super) async fn kill(&mut self) {
-        let spared: Vec<Pid> = self.warden.iter().map(Warden::pid).collect();
+    /// Kills the command and all that it has started.
+    pub(super) async fn kill(&mut self) -> Stopped {
         let killed = async {
             // Again, because one that is being killed may have started another.
-            while !offspring::living(&spared).is_empty() {
-                offspring::signal(&spared, Signal::KILL);
+            while offspring::is_left(&self.bystanders) {
+                offspring::signal(&self.bystanders, Signal::KILL);
                 self.bury();
                 SystemClock.sleep_until(SystemClock.now() + LOOK / 10).await;
             }
         };
-        // What the kernel holds back, waiting for a disk, does nothing any more either.
-        let _ = within(&SystemClock, REAP_MAX, killed).await;
+        match within(&SystemClock, REAP_MAX, killed).await {
+            Ok(()) => Stopped::Killed,
+            Err(_) => Stopped::Remains,
+        }
     }
 
-    async fn gone(&mut self, spared: &[Pid]) {
+    async fn gone(&mut self) {
         loop {
             self.bury();
-            if offspring::living(spared).is_empty() {
+            if !offspring::is_left(&self.bystanders) {
                 return;
             }
             SystemClock.sleep_until(SystemClock.now() + LOOK).await;
@@ -171,4 +183,14 @@ impl Child {
         self.warden.into_iter().for_each(Warden::dismiss);
         drop(self.owner_file);
     }
+}
+
+fn post(owner_file: &OwnerFile) -> Option<Warden> {
+    let posted = Warden::post(owner_file.path());
+    posted
+        .inspect_err(|error| {
+            let what = "what the command starts may outlive a tenure that is killed or stopped";
+            say::error(&format_args!("warning: {what}: {error}"));
+        })
+        .ok()
 }

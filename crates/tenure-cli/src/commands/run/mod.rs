@@ -6,24 +6,24 @@ pub(crate) mod held;
 pub(crate) mod note;
 mod offspring;
 mod once;
-pub(crate) mod signals;
 pub(crate) mod tether;
-pub(crate) mod waiting;
+pub(crate) mod warden;
 
-use tenure::clock::{Clock, Moment, SystemClock, within};
+use std::time::Duration;
+
+use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
 use tenure::{Guard, LockRequest, Locks};
 
 pub(crate) use args::RunArgs;
-pub(crate) use held::FLUSH_MAX;
 use held::{Ended, Job, give_back, let_go};
 use note::note;
 use once::{Period, Turn};
-pub(crate) use signals::Signals;
-pub(crate) use waiting::{acquire, say_holding};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::waiting::{acquire, say_holding};
 use crate::{open, say};
 
 /// Runs the command under the lock.
@@ -33,11 +33,10 @@ pub(crate) async fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let locks = tokio::select! {
         biased;
         locks = open::locks(&args.store, args.output.verbose, args.ttl) => locks?,
-        signal = signals.next() => return Ok(Exit::of_signal(signal)),
+        signal = signals.end() => return Ok(Exit::of_signal(signal)),
     };
     let outcome = run_on(&locks, args, &mut signals).await;
-    // What it does not manage, the ttl does.
-    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+    open::flush(&locks).await;
     match (outcome, args.conflict_exit_code) {
         (Err(failure), Some(code)) => Err(failure.instead_of(Exit::NotAcquired, code)),
         (outcome, _) => outcome,
@@ -50,48 +49,61 @@ async fn run_on(locks: &Locks, args: &RunArgs, signals: &mut Signals) -> Result<
         Ok(guard) => guard,
         Err(signal) => return Ok(Exit::of_signal(signal)),
     };
-    // The guard cannot have been granted later than this.
     let granted = SystemClock.now();
     if args.output.verbose || args.output.json {
         say_holding(&guard);
     }
-    let Some(length) = args.once_per else {
-        return run_under(locks, args, guard, granted, signals).await;
-    };
-    match Period::begin(locks, &args.key, length, args.retry_failed).await {
-        Ok(Turn::Ours(period)) => {
-            let outcome = run_under(locks, args, guard, granted, signals).await;
-            period.end(&outcome).await;
-            outcome
-        }
+    let period = match begin(locks, args, &guard).await {
+        Ok(Turn::Ours(period)) => period,
         Ok(Turn::Over(last)) => {
             let_go(guard).await;
-            last.skip(&args.key, args.output.quiet)
+            return last.skip(&args.key, args.output.quiet);
         }
         Err(failure) => {
             let_go(guard).await;
-            Err(failure)
+            return Err(failure);
         }
+    };
+    let term = args.max_hold.map_or(args.ttl, |longest| longest.min(args.ttl));
+    let job = Job { command: &args.command, term, on_lost: args.on_lost };
+    let ended = job.run(&guard, signals).await;
+    if let Some(period) = period {
+        period.end(&ended, &guard).await;
+    }
+    let held = SystemClock.now().since(granted);
+    settle(locks, guard, ended, args.at_least.and_then(|least| least.checked_sub(held))).await
+}
+
+/// The period that the job is to be run once in, if there is one.
+async fn begin(locks: &Locks, args: &RunArgs, guard: &Guard) -> Result<Turn, Failure> {
+    match args.once_per {
+        Some(length) => Period::begin(locks, guard.key(), length, args.retry_failed).await,
+        None => Ok(Turn::Ours(None)),
     }
 }
 
-/// The command, and what becomes of the lock afterwards.
-async fn run_under(
+/// What becomes of the lock after the command's end, and of this process.
+async fn settle(
     locks: &Locks,
-    args: &RunArgs,
     guard: Guard,
-    granted: Moment,
-    signals: &mut Signals,
+    ended: Result<Ended, Failure>,
+    least: Option<Duration>,
 ) -> Result<Exit, Failure> {
-    let term = args.max_hold.map_or(args.ttl, |longest| longest.min(args.ttl));
-    let job = Job { command: &args.command, term, on_lost: args.on_lost };
-    match job.run(&guard, signals).await {
-        Ok(Ended::Itself(exit)) => end(locks, args, guard, granted).await.map(|()| exit),
-        Ok(Ended::Lost(failure)) => {
+    match (ended, least) {
+        (Ok(Ended::Itself(exit)), Some(left)) if guard.is_held() => {
+            leave(locks, guard, left).await;
+            Ok(exit)
+        }
+        (Ok(Ended::Itself(exit)), _) => give_back(guard).await.map(|()| exit),
+        (Ok(Ended::Lost(failure)), _) => {
             let_go(guard).await;
             Err(failure)
         }
-        Err(failure) => {
+        (Ok(Ended::Remains(failure)), _) => {
+            let _ = guard.detach();
+            Err(failure)
+        }
+        (Err(failure), _) => {
             // That the command did not run says more than what became of the lock.
             let _ = give_back(guard).await;
             Err(failure)
@@ -99,15 +111,8 @@ async fn run_under(
     }
 }
 
-/// Gives the lock back, or leaves it to the store for the rest of the least time.
-async fn end(locks: &Locks, args: &RunArgs, guard: Guard, granted: Moment) -> Result<(), Failure> {
-    let held = SystemClock.now().since(granted);
-    let Some(left) = args.at_least.and_then(|least| least.checked_sub(held)) else {
-        return give_back(guard).await;
-    };
-    if !guard.is_held() {
-        return give_back(guard).await;
-    }
+/// Leaves the lock to the store for the rest of the least time.
+async fn leave(locks: &Locks, guard: Guard, left: Duration) {
     let lease = guard.detach();
     if let Err(error) = locks.renew(lease.key.as_str(), &lease.owner, left).await {
         say::error(&format_args!(
@@ -115,7 +120,6 @@ async fn end(locks: &Locks, args: &RunArgs, guard: Guard, granted: Moment) -> Re
             Chain(&error)
         ));
     }
-    Ok(())
 }
 
 fn request(locks: &Locks, args: &RunArgs) -> LockRequest {

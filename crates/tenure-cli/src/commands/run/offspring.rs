@@ -1,8 +1,12 @@
 //! All that a command has started, and what that has started in turn: found in `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use tenure::clock::{Clock, SystemClock};
+
+use super::warden::WARDEN;
 
 /// A process as it stood in `/proc`: its number may be another's later, both together may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,33 +17,61 @@ struct Process {
     started: u64,
 }
 
-/// Whoever descends from this process and lives, but for those that are `spared`. None of them gets
-/// away as long as this process is the one that orphans fall to.
-pub(crate) fn living(spared: &[Pid]) -> Vec<Pid> {
-    descendants(spared).into_iter().map(|process| process.pid).collect()
+/// Whom to kill from beside: those who descend from `root` or are it, and those with `mark` in
+/// their environment.
+#[derive(Clone, Debug)]
+pub(super) struct Whom {
+    pub(super) root: Option<Pid>,
+    pub(super) mark: Vec<u8>,
 }
 
-/// Sends a signal to each of [`living`]. That someone is gone already is no failure.
-pub(crate) fn signal(spared: &[Pid], signal: Signal) {
-    for process in descendants(spared) {
-        send(process, signal);
-    }
-}
-
-/// Kills every process that has this entry in its environment, until none is left or `tries` were
-/// made: for whoever is no ancestor of theirs any more.
-pub(crate) fn kill_marked(entry: &[u8], tries: usize) {
+/// The children that this process has now.
+pub(super) fn children() -> Vec<Pid> {
     let me = getpid();
-    for _ in 0..tries {
-        let marked = all().into_values().filter(|process| {
-            process.pid != me && !process.is_dead && has_entry(process.pid, entry)
-        });
-        let marked: Vec<_> = marked.collect();
-        if marked.is_empty() {
-            return;
-        }
-        marked.into_iter().for_each(|process| send(process, Signal::KILL));
+    let listed = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children"));
+    let listed = listed.unwrap_or_default();
+    listed.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
+}
+
+/// Whether anyone lives who descends from this process, but for those that are `spared` and what
+/// they have started. Nobody gets away as long as this process is the one that orphans fall to.
+pub(super) fn is_left(spared: &[Pid]) -> bool {
+    // While `/proc` is read, a parent can end and its child be seen under neither: look twice.
+    (0..2).any(|_| !family(getpid(), &all(), spared).is_empty())
+}
+
+/// Sends a signal to each of those. That someone is gone already is no failure.
+pub(super) fn signal(spared: &[Pid], signal: Signal) {
+    family(getpid(), &all(), spared).into_iter().for_each(|process| send(process, signal));
+}
+
+/// Kills them, again and again, because one that is being killed may have started another, until
+/// nobody is left or the time is over.
+pub(super) fn kill_all(whom: &Whom, at_most: Duration) {
+    let end = SystemClock.now() + at_most;
+    let mut nobody = 0;
+    while nobody < 2 && SystemClock.now() < end {
+        let found = found(whom);
+        nobody = if found.is_empty() { nobody + 1 } else { 0 };
+        found.into_iter().for_each(|process| send(process, Signal::KILL));
     }
+}
+
+fn found(whom: &Whom) -> Vec<Process> {
+    let (me, all) = (getpid(), all());
+    let mut found = whom.root.map(|root| family(root, &all, &[me])).unwrap_or_default();
+    let root = whom.root.and_then(|root| all.get(&root.as_raw_nonzero().get()));
+    found.extend(root.filter(|root| !root.is_dead));
+    let marked = all.values().filter(|process| !process.is_dead && process.pid != me);
+    found.extend(marked.filter(|process| has_entry(process.pid, &whom.mark)));
+    // Another warden has its own to kill, who may be nobody's descendants any more.
+    found.retain(|process| !is_warden(process.pid));
+    found
+}
+
+fn is_warden(pid: Pid) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).nth(1) == Some(WARDEN.as_bytes())
 }
 
 fn has_entry(pid: Pid, entry: &[u8]) -> bool {
@@ -56,9 +88,10 @@ fn send(process: Process, signal: Signal) {
     }
 }
 
-fn descendants(spared: &[Pid]) -> Vec<Process> {
-    let all = all();
-    let mut family = BTreeSet::from([getpid().as_raw_nonzero().get()]);
+/// The living descendants of `root`.
+fn family(root: Pid, all: &BTreeMap<i32, Process>, spared: &[Pid]) -> Vec<Process> {
+    let root = root.as_raw_nonzero().get();
+    let mut family = BTreeSet::from([root]);
     // A child may have a smaller number than its parent: numbers begin again.
     loop {
         let more: Vec<i32> = all
@@ -72,13 +105,9 @@ fn descendants(spared: &[Pid]) -> Vec<Process> {
         }
         family.extend(more);
     }
-    family.remove(&getpid().as_raw_nonzero().get());
-    family
-        .iter()
-        .filter_map(|pid| all.get(pid))
-        .filter(|process| !process.is_dead)
-        .copied()
-        .collect()
+    family.remove(&root);
+    let members = family.iter().filter_map(|pid| all.get(pid));
+    members.filter(|process| !process.is_dead).copied().collect()
 }
 
 fn all() -> BTreeMap<i32, Process> {
@@ -119,13 +148,23 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_found_and_can_be_spared() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = Pid::from_child(&child);
-        assert!(living(&[]).contains(&pid));
-        assert!(!living(&[pid]).contains(&pid));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(!living(&[]).contains(&pid));
+    fn a_family_is_found_and_one_of_it_can_be_spared() {
+        let number = |raw| Pid::from_raw(raw).unwrap();
+        let one =
+            |pid, parent, is_dead| (pid, Process { pid: number(pid), parent, is_dead, started: 0 });
+        // 5 is the child of 9: numbers have begun again.
+        let all = BTreeMap::from([
+            one(3, 1, false),
+            one(9, 3, true),
+            one(5, 9, false),
+            one(12, 3, false),
+            one(13, 12, false),
+        ]);
+        let found = |spared: &[Pid]| -> Vec<i32> {
+            let family = family(number(3), &all, spared);
+            family.iter().map(|process| process.pid.as_raw_nonzero().get()).collect()
+        };
+        assert_eq!(found(&[]), [5, 12, 13]);
+        assert_eq!(found(&[number(12)]), [5]);
     }
 }

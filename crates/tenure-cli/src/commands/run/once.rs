@@ -11,20 +11,18 @@ use serde_json::json;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::error::Chain;
 use tenure::store::Timing;
-use tenure::{Fence, Key, Locks, Status};
+use tenure::{Fence, Guard, Key, Locks, Status};
 
+use super::held::Ended;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::say;
 use crate::spans::{ago, span};
 use crate::status_line::StatusLine;
+use crate::{cli, say};
 
 /// What the outcome's label says between the holder and the code, and between that and the fence.
 const EXIT: &str = " exit ";
 const OF: &str = " of fence ";
-
-/// How long an outcome may wait for that of an earlier period to be gone.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The least of a period that is left to record an outcome for.
 const REST_MIN: Duration = Duration::from_millis(100);
@@ -32,7 +30,8 @@ const REST_MIN: Duration = Duration::from_millis(100);
 /// Whose turn it is.
 #[derive(Debug)]
 pub(super) enum Turn {
-    Ours(Period),
+    /// There is none to keep if no period was asked for.
+    Ours(Option<Period>),
     Over(Last),
 }
 
@@ -68,12 +67,16 @@ impl Period {
             let text = format!("--once-per needs a store that ends leases itself; {name} does not");
             return Err(Failure::new(Exit::Store, text).advise("use another store for this job"));
         }
+        for name in [begun(key), ended(key)] {
+            cli::key(&name).map_err(|error| Failure::of_error(&error))?;
+        }
         if let Some(period) = Self::try_begin(locks, key, length).await? {
-            return Ok(Turn::Ours(period));
+            return Ok(Turn::Ours(Some(period)));
         }
         let Some(last) = Last::look(locks, key).await? else {
             // It has ended since we asked.
-            return Self::try_begin(locks, key, length).await?.map(Turn::Ours).ok_or_else(stirring);
+            let begun = Self::try_begin(locks, key, length).await?;
+            return begun.map(|period| Turn::Ours(Some(period))).ok_or_else(stirring);
         };
         if !retry_failed || last.exit == Some(0) {
             return Ok(Turn::Over(last));
@@ -82,7 +85,8 @@ impl Period {
             let reason = "the last run of the period failed and is tried again";
             locks.force_release(&name, reason).await.map_err(|error| Failure::of_error(&error))?;
         }
-        Self::try_begin(locks, key, length).await?.map(Turn::Ours).ok_or_else(stirring)
+        let begun = Self::try_begin(locks, key, length).await?;
+        begun.map(|period| Turn::Ours(Some(period))).ok_or_else(stirring)
     }
 
     async fn try_begin(
@@ -99,24 +103,38 @@ impl Period {
         }))
     }
 
-    /// Records how it ended. A store that fails now changes nothing about what the command did.
-    pub(super) async fn end(self, outcome: &Result<Exit, Failure>) {
-        let code = match outcome {
-            Ok(exit) => exit.code(),
-            Err(failure) => failure.exit().code(),
+    /// Records how it ended, while the lock is still held: whoever has it next must find that. If
+    /// the lock is lost, another may write there, and how this run ended is not known. A store that
+    /// fails now changes nothing about what the command did.
+    pub(super) async fn end(self, ended: &Result<Ended, Failure>, guard: &Guard) {
+        let code = match ended {
+            Ok(Ended::Itself(exit)) if guard.is_held() => exit.code(),
+            Err(failure) if guard.is_held() => failure.exit().code(),
+            _ => return,
         };
-        let rest = self.length.saturating_sub(SystemClock.now().since(self.begun));
-        let label = format!("{}{code}{OF}{}", EXIT.trim_start(), self.fence);
-        let request = self.locks.lock(&ended(&self.key)).holder(&label).keep_alive(false);
-        match request.ttl(rest.max(REST_MIN)).wait(PATIENCE).acquire().await {
-            Ok(guard) => {
-                let _ = guard.detach();
-            }
-            Err(error) => say::error(&format_args!(
+        if let Err(error) = self.record(code).await {
+            say::error(&format_args!(
                 "warning: the outcome is not recorded, and counts as failed: {}",
                 Chain(&error)
-            )),
+            ));
         }
+    }
+
+    async fn record(&self, code: u8) -> tenure::Result<()> {
+        let rest = self.length.saturating_sub(SystemClock.now().since(self.begun));
+        let label = format!("{}{code}{OF}{}", EXIT.trim_start(), self.fence);
+        let name = ended(&self.key);
+        let request = self.locks.lock(&name).holder(&label).keep_alive(false);
+        let request = request.ttl(rest.max(REST_MIN));
+        let guard = match request.try_acquire().await? {
+            Some(guard) => guard,
+            None => {
+                self.locks.force_release(&name, "the outcome of an earlier period").await?;
+                request.wait(REST_MIN).acquire().await?
+            }
+        };
+        let _ = guard.detach();
+        Ok(())
     }
 }
 

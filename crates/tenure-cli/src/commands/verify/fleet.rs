@@ -17,9 +17,7 @@ use super::worker::{Job, WORKER};
 use crate::chance::{below, between};
 use crate::exit::Exit;
 use crate::failure::Failure;
-
-/// This program, even when its file was replaced since it started.
-const OURSELVES: &str = "/proc/self/exe";
+use crate::ourselves::OURSELVES;
 
 /// How many workers are started at the most, for each that is to work at a time.
 const STARTS_MAX: u64 = 100;

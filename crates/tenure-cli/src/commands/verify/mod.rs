@@ -26,7 +26,7 @@ pub(crate) use args::VerifyArgs;
 use fleet::{Deeds, Fleet, Plan};
 use report::Report;
 use worker::ORPHAN_MAX;
-pub(crate) use worker::part;
+pub(crate) use worker::{WORKER, work};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -181,14 +181,13 @@ fn conclude(
         left: &left,
         kept: folder.keep.then_some(folder.path.as_path()),
     };
-    if args.output.json {
-        answer::json(&report.json())?;
+    let printed = if args.output.json {
+        answer::json(&report.json())
     } else {
-        for line in report.lines(Style::of(&io::stdout())) {
-            answer::raw(&format!("{line}\n"))?;
-        }
-    }
-    Ok(if verdict.is_good() { Exit::SUCCESS } else { Exit::Command(1) })
+        answer::raw(&format!("{}\n", report.lines(Style::of(&io::stdout())).join("\n")))
+    };
+    answer::heard_or_not(printed)?;
+    Ok(if verdict.is_good() { Exit::SUCCESS } else { Exit::No })
 }
 
 /// The folder of one run: it goes with this value, unless it is to be kept.

@@ -12,7 +12,7 @@ use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
 use serde::{Deserialize, Serialize};
-use tenure::clock::{Clock, Moment, SystemClock, within};
+use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::{Error, ErrorKind, Guard, Locks, Operation, Retry, stores};
 use tenure_check::sink::Offered;
 use tenure_check::{Recorder, What};
@@ -22,10 +22,10 @@ use super::folder;
 use crate::chance::{below, between};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::scratch;
+use crate::{open, scratch};
 
 /// The first word of a worker's command line.
-pub(super) const WORKER: &str = "--verify-worker";
+pub(crate) const WORKER: &str = "--verify-worker";
 
 /// How often a holder asks its guard.
 const LOOK: Duration = Duration::from_millis(1);
@@ -35,8 +35,6 @@ const NOTE: Duration = Duration::from_millis(25);
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(super) const ORPHAN_MAX: Duration = Duration::from_secs(1);
-
-const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// What a worker is to do. It is told on its stdin, because the URL may carry a password.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,15 +55,12 @@ pub(super) fn key(number: u64) -> String {
     format!("k{number}")
 }
 
-/// Works, if this process was started as a worker.
-pub(crate) fn part() -> Option<ExitCode> {
-    if std::env::args_os().nth(1)? != WORKER {
-        return None;
-    }
+/// Works, in a process that was started as a worker.
+pub(crate) fn work() -> ExitCode {
     let mut text = String::new();
     let job = io::stdin().read_to_string(&mut text).ok();
     let job: Option<Job> = job.and_then(|_| serde_json::from_str(&text).ok());
-    Some(job.map_or(Exit::Usage, |job| start(&job)).into())
+    job.map_or(Exit::Usage, |job| start(&job)).into()
 }
 
 fn start(job: &Job) -> Exit {
@@ -77,13 +72,13 @@ fn start(job: &Job) -> Exit {
     let runtime = Builder::new_current_thread().enable_all().build();
     let outcome = runtime
         .map_err(|error| Failure::caused(Exit::Internal, "no runtime could be started", &error))
-        .and_then(|runtime| runtime.block_on(work(job)));
+        .and_then(|runtime| runtime.block_on(toil(job)));
     let Err(failure) = outcome else { return Exit::SUCCESS };
     let _ = std::fs::write(folder::complaint(&job.folder, job.worker), failure.to_string());
     failure.exit()
 }
 
-async fn work(job: &Job) -> Result<(), Failure> {
+async fn toil(job: &Job) -> Result<(), Failure> {
     let store = stores::open(&job.url, Arc::new(SystemClock)).await;
     let store = store.map_err(|error| Failure::of_error(&error.during(Operation::Open)))?;
     let locks = scratch::locks(store, &job.namespace, job.ttl).await?;
@@ -94,7 +89,7 @@ async fn work(job: &Job) -> Result<(), Failure> {
     while SystemClock.now() < until {
         turn.take(until.since(SystemClock.now())).await.map_err(|error| unwritten(&error))?;
     }
-    let _ = within(&SystemClock, FLUSH_MAX, locks.flush()).await;
+    open::flush(&locks).await;
     Ok(())
 }
 

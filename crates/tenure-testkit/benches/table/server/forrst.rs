@@ -12,7 +12,7 @@ use super::{CALLERS, Served, all};
 use crate::machine::folder;
 use crate::report::{Row, Table, per_second};
 use crate::role::{Helper, argument, say};
-use crate::sample::{Pairs, elapsed_since, on_all_cores, rate};
+use crate::sample::{Pairs, elapsed_since, on_all_cores, on_one_thread, rate};
 
 const ROUNDS: usize = 5;
 /// Calls of each caller in one round.
@@ -25,7 +25,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let service: SocketAddr = helper.line()?.context("the server ended")?.parse()?;
     let upstream = format!("forrst.upstream = 'http://{service}/forrst'");
     let served = Served::start_with(&file("locks.db"), &upstream)?;
-    let pairs = on_all_cores(compare(served.address))?;
+    let pairs = on_one_thread(compare(served.address))?;
     let ratio = pairs.ratio()?;
     let row = Row::new("forrst: locked calls, the server", per_second(pairs.measured()?))
         .beside(format!("without {}", per_second(pairs.reference()?)))
@@ -34,7 +34,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
         .unsure_if(pairs.is_unsteady())
         .note("64 connections; one function of an upstream, with its lock and without, synced");
     table.add(row);
-    let pairs = on_all_cores(compare(service))?;
+    let pairs = on_one_thread(compare(service))?;
     let row = Row::new("forrst: locked calls, a service", per_second(pairs.measured()?))
         .beside(format!("without {}", per_second(pairs.reference()?)))
         .ratio(pairs.ratio()?)

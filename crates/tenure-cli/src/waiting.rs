@@ -10,10 +10,10 @@ use serde_json::json;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::{ErrorKind, Guard, Key, LockRequest, Locks, Status, Waiting};
 
-use super::signals::{Signals, suspend};
 use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::plain::plain;
+use crate::signals::{Signals, suspend};
 use crate::spans::{ago, ms, span};
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
