@@ -11,7 +11,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own, and a store that is slow is slow for
-/// waiters too: the longest that an answer without a wait took is added to the slack.
+/// waiters too: the longest that an answer without a wait took is added to the slack, up to a bound
+/// past which the store itself is to blame.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let slack = options.slack_nanos().saturating_add(slowest(history));
     for (key, claims) in history.by_key() {
@@ -35,6 +36,9 @@ pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     }
 }
 
+/// How long an answer may take and still excuse others.
+const SLOWNESS_MAX: u64 = 5_000_000_000;
+
 /// The longest that it took to answer a claim that did not wait.
 fn slowest(history: &History) -> u64 {
     let at_once = history.claims.iter().filter(|claim| claim.wait == Some(0));
@@ -42,7 +46,7 @@ fn slowest(history: &History) -> u64 {
         let at = claim.answer.at()?;
         Some((at - claim.asked).saturating_sub(paused(history, claim.worker, claim.asked, at)))
     });
-    took.max().unwrap_or(0)
+    took.max().unwrap_or(0).min(SLOWNESS_MAX)
 }
 
 fn paused(history: &History, worker: u64, from: u64, until: u64) -> u64 {

@@ -8,12 +8,16 @@ use rustix::termios::tcgetwinsize;
 /// The width that is used where nobody says how wide it is.
 const USUAL_WIDTH: usize = 80;
 
-/// How many characters fit on a line of this stream.
+/// How many characters fit on a line of this stream; a usual number where nobody says.
 pub(crate) fn width(stream: &impl AsFd) -> usize {
-    match tcgetwinsize(stream) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
-        _ => USUAL_WIDTH,
-    }
+    known_width(stream).unwrap_or(USUAL_WIDTH)
+}
+
+/// How many characters fit on a line of this terminal; `None` where there is none, or it does not
+/// say.
+pub(crate) fn known_width(stream: &impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// Whether block characters can be drawn there: on a terminal that shows UTF-8.

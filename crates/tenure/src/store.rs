@@ -23,6 +23,17 @@ pub enum Class {
     Efficiency,
 }
 
+impl Class {
+    /// Its letter, as the documents have it: `F` or `E`.
+    #[must_use]
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Fenced => "F",
+            Self::Efficiency => "E",
+        }
+    }
+}
+
 /// Whose clock ends a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timing {

@@ -90,10 +90,7 @@ fn exit_of(report: &Report) -> Exit {
 }
 
 fn line<'a>(store: &'a str, report: &'a Report, exit: Exit) -> ReportLine<'a> {
-    let class = report.store.as_ref().map(|store| match store.class {
-        Class::Fenced => "F",
-        Class::Efficiency => "E",
-    });
+    let class = report.store.as_ref().map(|store| store.class.letter());
     let timing = report.store.as_ref().map(|store| match store.timing {
         Timing::Store => "store",
         Timing::Observer => "observer",

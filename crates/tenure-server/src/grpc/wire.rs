@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tenure::store::Class;
 use tenure::{Event, EventKind};
 use tenure_api::tenure_v1::{self as wire, watch_events_response::Kind};
 use tenure_api::time::{from_wire, stamp, to_wire};
@@ -54,16 +53,9 @@ pub(super) fn store_state(state: StoreState) -> wire::StoreState {
     wire::StoreState {
         name: state.name,
         kind: state.kind.to_owned(),
-        class: class(state.class).to_owned(),
+        class: state.class.letter().to_owned(),
         findings: state.findings.iter().map(ToString::to_string).collect(),
         is_default: state.is_default,
-    }
-}
-
-fn class(class: Class) -> &'static str {
-    match class {
-        Class::Fenced => "F",
-        Class::Efficiency => "E",
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use tenure::store::Class;
 use tenure::{Event, EventKind, Severity};
 use tenure_api::duration::parse;
 use tenure_api::rfc3339;
@@ -157,10 +156,6 @@ struct FindingBody {
 
 impl From<StoreState> for StoreBody {
     fn from(state: StoreState) -> Self {
-        let class = match state.class {
-            Class::Fenced => "F",
-            Class::Efficiency => "E",
-        };
         let finding = |finding: tenure::Finding| FindingBody {
             severity: match finding.severity {
                 Severity::Note => "note",
@@ -175,7 +170,7 @@ impl From<StoreState> for StoreBody {
         Self {
             name: state.name,
             kind: state.kind,
-            class,
+            class: state.class.letter(),
             is_default: state.is_default,
             findings: state.findings.into_iter().map(finding).collect(),
         }

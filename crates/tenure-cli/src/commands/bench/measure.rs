@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::sample::Sample;
+use crate::spans::nanos;
 
 /// No lock here is waited for longer.
 const WAIT: Duration = Duration::from_secs(30);
@@ -113,10 +114,6 @@ fn panicked(error: &tokio::task::JoinError) -> Error {
 
 fn since(moment: Moment) -> u64 {
     nanos(SystemClock.now().since(moment))
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

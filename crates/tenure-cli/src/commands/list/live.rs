@@ -9,7 +9,7 @@ use tenure::error::Chain;
 use tenure::{Fence, Key, Locks, Status};
 use tenure_api::rfc3339;
 
-use super::table::{self, Table};
+use super::table::Table;
 use super::{ListArgs, NONE, leases};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
 use crate::trouble::Trouble;
-use crate::{answer, open, say, store_url};
+use crate::{answer, open, say, store_url, terminal};
 
 const HOME: &str = "\u{1b}[H";
 const CLEAR: &str = "\u{1b}[2J";
@@ -103,7 +103,7 @@ impl<'a> Live<'a> {
         let room = rows.saturating_sub(LINES_BESIDES).max(1);
         let mut table = Table::new(all, SystemClock.wall());
         table.keep(room);
-        let width = table::width(&io::stdout());
+        let width = terminal::known_width(&io::stdout());
         let mut text = HOME.to_owned();
         for line in table.render(width).lines() {
             text += line;
@@ -147,6 +147,6 @@ impl<'a> Live<'a> {
 
 /// The text as it fits into one line of the terminal.
 fn cut(text: &str) -> String {
-    let width = table::width(&io::stdout()).unwrap_or(usize::MAX);
+    let width = terminal::known_width(&io::stdout()).unwrap_or(usize::MAX);
     plain(text).chars().take(width).collect()
 }

@@ -16,7 +16,7 @@ use crate::cli::{OutputArgs, StoreArgs, time};
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
 use crate::status_line::StatusLine;
-use crate::{answer, open, say};
+use crate::{answer, open, say, terminal};
 use live::Live;
 use table::Table;
 
@@ -88,7 +88,9 @@ pub(crate) async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     if output.json {
         all.iter().try_for_each(|status| answer::json(&StatusLine::from(status)))?;
     } else if !all.is_empty() {
-        answer::raw(&Table::new(&all, SystemClock.wall()).render(table::width(&io::stdout())))?;
+        answer::raw(
+            &Table::new(&all, SystemClock.wall()).render(terminal::known_width(&io::stdout())),
+        )?;
     } else if !output.quiet {
         say::progress(&NONE);
     }

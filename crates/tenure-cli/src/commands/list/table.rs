@@ -1,11 +1,9 @@
 //! Leases as a table for people.
 
 use std::fmt::Write;
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
+use std::io;
 use std::time::SystemTime;
 
-use rustix::termios::tcgetwinsize;
 use tenure::Status;
 
 use crate::plain::plain;
@@ -25,12 +23,6 @@ const CUT_MIN: usize = 8;
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<[String; COLUMNS]>,
-}
-
-/// How many characters a line of this stream has room for; `None` where there is no terminal.
-pub(super) fn width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
-    let size = tcgetwinsize(stream).ok().filter(|_| stream.is_terminal())?;
-    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 impl Table {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::store::{Class, StoreInfo};
+use tenure::store::StoreInfo;
 use tenure_check::history::Answer;
 use tenure_check::{Checker, History, Verdict};
 
@@ -47,7 +47,7 @@ impl Report<'_> {
         let Deeds { started, kills, pauses } = self.deeds;
         let row = |name: &str, text: String| format!("{name:<9}{text}");
         let mut lines = vec![
-            row("store", format!("{}, class {}", self.store.name, class(self.store.class))),
+            row("store", format!("{}, class {}", self.store.name, self.store.class.letter())),
             row(
                 "workers",
                 format!(
@@ -126,6 +126,15 @@ impl Report<'_> {
         format!("{}: {}{kept}", style.paint(Tone::Bad, "BROKEN"), self.broken().join(", "))
     }
 
+    /// The verdict in a word.
+    fn word(&self) -> &'static str {
+        match (self.verdict.is_good(), self.verdict.undecided.is_empty()) {
+            (false, _) => "broken",
+            (true, false) => "undecided",
+            (true, true) => "good",
+        }
+    }
+
     /// The checkers that found something.
     fn broken(&self) -> Vec<&'static str> {
         let found = |checker: &Checker| self.verdict.of(*checker).next().is_some();
@@ -159,10 +168,10 @@ impl Report<'_> {
             .map(|checker| (checker.name().to_owned(), self.verdict.of(checker).count().into()))
             .collect();
         json!({
-            "verdict": if self.verdict.is_good() { "good" } else { "broken" },
+            "verdict": self.word(),
             "broken": self.broken(),
             "store": self.store.name,
-            "class": class(self.store.class),
+            "class": self.store.class.letter(),
             "duration_ms": ms(self.args.length()),
             "ttl_ms": ms(self.args.ttl),
             "workers": self.args.workers,
@@ -185,13 +194,6 @@ impl Report<'_> {
             "left": self.left,
             "history": self.kept.map(|path| path.display().to_string()),
         })
-    }
-}
-
-pub(super) const fn class(class: Class) -> &'static str {
-    match class {
-        Class::Fenced => "F",
-        Class::Efficiency => "E",
     }
 }
 

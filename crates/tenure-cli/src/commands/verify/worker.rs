@@ -22,6 +22,7 @@ use super::folder;
 use crate::chance::{below, between};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::spans::nanos;
 use crate::{open, scratch};
 
 /// The first word of a worker's command line.
@@ -217,10 +218,6 @@ fn refusal(error: &Error) -> What {
             What::Failed { kind: format!("{kind:?}"), unknown: error.retry() == Retry::Unknown }
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 async fn sleep(time: Duration) {
