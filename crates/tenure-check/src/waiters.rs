@@ -72,6 +72,19 @@ fn late(history: &History, claim: &Claim, slack: u64) -> Option<String> {
     })
 }
 
+/// A grant whose worker was killed before it gave it back.
+struct Abandoned {
+    granted: u64,
+    fence: u64,
+    killed: u64,
+}
+
+fn abandoned(history: &History, claim: &Claim) -> Option<Abandoned> {
+    let (granted, fence) = claim.grant()?;
+    let killed = history.faults.get(&claim.worker)?.killed?;
+    claim.release.is_none().then_some(Abandoned { granted, fence, killed })
+}
+
 /// Whether someone waited in vain for the key of one that was killed.
 fn orphaned(
     history: &History,
@@ -79,11 +92,7 @@ fn orphaned(
     claims: &[&Claim],
     slack: u64,
 ) -> Option<(String, u64)> {
-    let (granted, fence) = orphan.grant()?;
-    let killed = history.faults.get(&orphan.worker)?.killed?;
-    if orphan.release.is_some() {
-        return None;
-    }
+    let Abandoned { granted, fence, killed } = abandoned(history, orphan)?;
     claims.iter().find_map(|waiter| {
         // One that times the lease itself begins when it begins to wait.
         let from = killed.max(waiter.asked).max(granted);
@@ -114,11 +123,7 @@ fn overstayed(
     claims: &[&Claim],
     slack: u64,
 ) -> Option<(String, u64)> {
-    let (granted, fence) = orphan.grant()?;
-    let killed = history.faults.get(&orphan.worker)?.killed?;
-    if orphan.release.is_some() {
-        return None;
-    }
+    let Abandoned { granted, fence, killed } = abandoned(history, orphan)?;
     // Nothing that was asked for after the next grant says anything about this lease.
     let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > fence));
     let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);

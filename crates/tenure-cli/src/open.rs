@@ -7,9 +7,10 @@ use tenure::clock::{SystemClock, within};
 use tenure::{Limits, Locks, Operation, Store, stores};
 
 use crate::cli::{PlaceArgs, StoreArgs};
+use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::say;
-use crate::store_url;
+use crate::signals::Signals;
+use crate::{say, store_url};
 
 /// Longer than any ttl that the command line takes: what is kept for a whole period, or for a
 /// minimum time, is a lease of that length.
@@ -20,6 +21,26 @@ pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
 
 /// How long the end of this process may wait for what is still to be given back.
 pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// Opens the locks as [`locks`] does, has them used, and leaves nothing behind; a signal to end that
+/// comes before they are open ends it.
+pub(crate) async fn using(
+    args: &StoreArgs,
+    verbose: bool,
+    ttl: Duration,
+    work: impl AsyncFnOnce(&Locks, &mut Signals) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    // Before anything is asked of the store: a signal must not leave a lock behind.
+    let mut signals = Signals::listen()?;
+    let locks = tokio::select! {
+        biased;
+        locks = locks(args, verbose, ttl) => locks?,
+        signal = signals.end() => return Ok(Exit::of_signal(signal)),
+    };
+    let outcome = work(&locks, &mut signals).await;
+    flush(&locks).await;
+    outcome
+}
 
 /// Waits, for a little while, until everything that is to be given back is. What that does not
 /// manage, the ttl does.

@@ -93,17 +93,8 @@ pub(crate) async fn acquire(args: &AcquireArgs) -> Result<Exit, Failure> {
     if let Some(path) = args.owner_file.as_deref().filter(|path| path.symlink_metadata().is_ok()) {
         return Err(not_written(path, &io::ErrorKind::AlreadyExists.into()));
     }
-    // Before anything is asked of the store: a signal must not leave a lock behind.
-    let mut signals = Signals::listen()?;
-    let locks = tokio::select! {
-        biased;
-        locks = open::locks(&args.store, args.output.verbose, args.ttl) => locks?,
-        signal = signals.end() => return Ok(Exit::of_signal(signal)),
-    };
-    let outcome = acquire_on(&locks, args, &mut signals).await;
-    // What it does not manage, the ttl does.
-    open::flush(&locks).await;
-    outcome
+    let work = async |locks: &Locks, signals: &mut Signals| acquire_on(locks, args, signals).await;
+    open::using(&args.store, args.output.verbose, args.ttl, work).await
 }
 
 async fn acquire_on(

@@ -61,15 +61,8 @@ pub(crate) struct ElectArgs {
 
 /// Runs the command whenever this process leads, until it ends by itself or a signal ends it.
 pub(crate) async fn elect(args: &ElectArgs) -> Result<Exit, Failure> {
-    let mut signals = Signals::listen()?;
-    let locks = tokio::select! {
-        biased;
-        locks = open::locks(&args.store, args.output.verbose, args.ttl) => locks?,
-        signal = signals.end() => return Ok(Exit::of_signal(signal)),
-    };
-    let outcome = stand(&locks, args, &mut signals).await;
-    open::flush(&locks).await;
-    outcome
+    let work = async |locks: &Locks, signals: &mut Signals| stand(locks, args, signals).await;
+    open::using(&args.store, args.output.verbose, args.ttl, work).await
 }
 
 async fn stand(locks: &Locks, args: &ElectArgs, signals: &mut Signals) -> Result<Exit, Failure> {

@@ -28,15 +28,8 @@ use crate::{open, say};
 
 /// Runs the command under the lock.
 pub(crate) async fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    // Before anything is asked of the store: a signal must not leave a lock behind.
-    let mut signals = Signals::listen()?;
-    let locks = tokio::select! {
-        biased;
-        locks = open::locks(&args.store, args.output.verbose, args.ttl) => locks?,
-        signal = signals.end() => return Ok(Exit::of_signal(signal)),
-    };
-    let outcome = run_on(&locks, args, &mut signals).await;
-    open::flush(&locks).await;
+    let work = async |locks: &Locks, signals: &mut Signals| run_on(locks, args, signals).await;
+    let outcome = open::using(&args.store, args.output.verbose, args.ttl, work).await;
     match (outcome, args.conflict_exit_code) {
         (Err(failure), Some(code)) => Err(failure.instead_of(Exit::NotAcquired, code)),
         (outcome, _) => outcome,

@@ -20,7 +20,6 @@ use tenure::store::Timing;
 use tenure::{ErrorKind, Locks, Operation};
 use tenure_check::history::{Answer, Claim};
 use tenure_check::{Checker, History, Options, Violation, check};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use args::VerifyArgs;
 use fleet::{Deeds, Fleet, Plan};
@@ -31,6 +30,7 @@ pub(crate) use worker::{WORKER, work};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::style::Style;
 use crate::{answer, open, scratch, store_url};
 
@@ -41,10 +41,11 @@ const END_MAX: Duration = Duration::from_secs(5);
 
 /// Tries out the store.
 pub(crate) async fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
-    let mut interrupts = Interrupts::listen()?;
+    // Workers are killed and the folder is gone when this ends.
+    let mut signals = Signals::listen()?;
     tokio::select! {
         biased;
-        exit = interrupts.next() => Ok(exit),
+        signal = signals.end() => Ok(Exit::of_signal(signal)),
         outcome = try_out(args) => outcome,
     }
 }
@@ -210,31 +211,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.keep {
             let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-/// What tells this process to end: workers are killed and the folder is gone when it does.
-struct Interrupts {
-    int: Signal,
-    term: Signal,
-}
-
-impl Interrupts {
-    fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::caused(Exit::Internal, "signals cannot be listened to", &error)
-            })
-        };
-        Ok(Self { int: listen(SignalKind::interrupt())?, term: listen(SignalKind::terminate())? })
-    }
-
-    async fn next(&mut self) -> Exit {
-        use rustix::process::Signal;
-        tokio::select! {
-            _ = self.int.recv() => Exit::of_signal(Signal::INT),
-            _ = self.term.recv() => Exit::of_signal(Signal::TERM),
         }
     }
 }
