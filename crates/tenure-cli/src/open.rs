@@ -22,8 +22,8 @@ pub(crate) const USUAL_TTL: Duration = Duration::from_secs(30);
 /// How long the end of this process may wait for what is still to be given back.
 pub(crate) const FLUSH_MAX: Duration = Duration::from_secs(2);
 
-/// Opens the locks as [`locks`] does, has them used, and leaves nothing behind; a signal to end that
-/// comes before they are open ends it.
+/// Opens the locks as [`locks`] does, has them used, and leaves nothing behind; a signal to end
+/// that comes before they are open ends it.
 pub(crate) async fn using(
     args: &StoreArgs,
     verbose: bool,

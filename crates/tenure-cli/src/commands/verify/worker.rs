@@ -12,7 +12,7 @@ use rustix::process::{
     Pid, Signal, getpid, getppid, kill_process, set_parent_process_death_signal,
 };
 use serde::{Deserialize, Serialize};
-use tenure::clock::{Clock, Moment, SystemClock};
+use tenure::clock::{Clock, Moment, SystemClock, within};
 use tenure::{Error, ErrorKind, Guard, Locks, Operation, Retry, stores};
 use tenure_check::sink::Offered;
 use tenure_check::{Recorder, What};
@@ -151,6 +151,9 @@ impl Turn<'_> {
             1..8 => {
                 self.note(What::Dropped)?;
                 drop(guard);
+                // Right behind it, this process itself would say that the key is held, and not the
+                // store, which may have given it to another and got it back by then.
+                let _ = within(&SystemClock, ttl * 2, self.locks.flush()).await;
                 Ok(())
             }
             _ => self.release(guard).await,
