@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use libfuzzer_sys::fuzz_target;
 use tenure::error::Chain;
 use tenure::stores::etcd::EtcdOptions;
+use tenure::stores::kind_of;
 use tenure::stores::nats::NatsOptions;
 use tenure::stores::object::ObjectOptions;
 use tenure::stores::postgres::PostgresOptions;
@@ -20,7 +21,8 @@ const PASSWORD: &str = "hunter2hunter2";
 fuzz_target!(|url: &str| {
     read(url);
     // With a password where one belongs.
-    if let Some((scheme, rest)) = url.split_once("://") {
+    let has_login = |(scheme, _): &(&str, &str)| *scheme != "folder" && kind_of(scheme).is_some();
+    if let Some((scheme, rest)) = url.split_once("://").filter(has_login) {
         let (login, rest) = rest.split_once('@').unwrap_or(("user", rest));
         let user = login.split_once(':').map_or(login, |(user, _)| user);
         if !user.contains(['/', '?', '#']) {
@@ -30,7 +32,7 @@ fuzz_target!(|url: &str| {
 });
 
 fn read(url: &str) {
-    match tenure::stores::kind_of(url.split(':').next().unwrap_or_default()).map(|kind| kind.name) {
+    match kind_of(url.split(':').next().unwrap_or_default()).map(|kind| kind.name) {
         Some("redis") => options(url, RedisOptions::new),
         Some("postgres") => options(url, PostgresOptions::new),
         Some("nats") => options(url, NatsOptions::new),
