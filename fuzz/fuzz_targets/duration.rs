@@ -15,6 +15,11 @@ fuzz_target!(|input: (u32, u8, u8, u16, &str)| {
     if let Ok(duration) = ours {
         let again = format!("{}.{:09}s", duration.as_secs(), duration.subsec_nanos());
         assert_eq!(parse(&again), Ok(duration));
+        let units = text.split(|c: char| c.is_ascii_digit() || c == '.');
+        let place = |unit| ["h", "m", "s", "ms"].iter().position(|known| *known == unit);
+        let places = units.filter(|unit| !unit.is_empty()).map(place);
+        let places: Vec<usize> = places.map(Option::unwrap).collect();
+        assert!(places.is_sorted_by(|one, two| one < two), "{text}");
     }
     let gos = go_duration(text);
     if let Ok(Some(duration)) = gos {

@@ -26,6 +26,10 @@ fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
         Ok((read, lease)) => {
             assert_eq!(read, verdict);
             assert_eq!(lease.is_some(), owner.is_some());
+            let is_of_owner =
+                record.and_then(|record| record.split(|c| *c == b'\n').next()) == owner;
+            // What stands beside the lock may be left from an earlier one.
+            assert!(lease.is_none_or(|lease| is_of_owner || lease.fence.get() == 0));
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged),
     }
