@@ -14,6 +14,8 @@ fuzz_target!(|input: (u16, &[u8])| {
         Err(error) => return assert!(error.to_string().starts_with("line ")),
     };
     assert!(whole.torn <= 1);
+    // One record for each line that is whole, and none for one that may not be.
+    assert_eq!(whole.records.len(), bytes.iter().filter(|byte| **byte == b'\n').count());
     assert_eq!(whole.torn == 0, bytes.last().is_none_or(|byte| *byte == b'\n'));
     let mut written = Vec::new();
     for record in &whole.records {
