@@ -1,5 +1,6 @@
-//! The server's configuration: what is wrong is told with a line of the text and without its values,
-//! and others are let in only with encryption and proof, or where that is said not to be wanted.
+//! The server's configuration: what is wrong is told with a line of the text and without its
+//! values, and others are let in only with encryption and proof, or where that is said not to be
+//! wanted.
 
 #![no_main]
 
