@@ -4,18 +4,22 @@
 //! |---|---|
 //! | `steps.rs` | `test` and `ci`: the steps, in order |
 //! | `needs/` | what the tests need on this machine, and how to install it |
+//! | `fuzz.rs` | `fuzz`: building and running the targets in `fuzz/` |
 //! | `light.rs` | the check that the bare library stays light |
 //! | `tidy/` | the rules of this repository that no compiler knows, one file each |
 //! | `manifest.rs` | reading `Cargo.toml` and `Cargo.lock` by lines |
+//! | `target.rs` | where the target folder is |
 //! | `command.rs` | starting other programs |
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
 
 mod command;
+mod fuzz;
 mod light;
 mod manifest;
 mod needs;
 mod steps;
+mod target;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +35,9 @@ usage: cargo xtask COMMAND
   ci               what CI runs: the same as test
   bench [NAME]     measure what tenure costs, each figure beside what it is measured against
                    (only the sections whose name contains NAME)
+  fuzz [--seconds N] [TARGET...]
+                   feed every decoder, or only those named, with what nobody thought of
+                   (for N seconds in total; 30 when nothing is said)
   install          only install what is missing
   tidy             only the rules of this repository that no compiler knows
   help             this text";
@@ -42,6 +49,7 @@ const EXIT_USAGE: u8 = 64;
 enum Task {
     Test { quick: bool },
     Bench { sections: Vec<String> },
+    Fuzz { seconds: u64, targets: Vec<String> },
     Install,
     Tidy,
     Help,
@@ -71,6 +79,10 @@ fn parse(arguments: &[String]) -> Option<Task> {
             let sections = sections.iter().map(|&name| name.to_owned()).collect();
             Some(Task::Bench { sections })
         }
+        ["fuzz", "--seconds", seconds, targets @ ..] => {
+            parse_fuzz(seconds.parse().ok().filter(|seconds| *seconds > 0)?, targets)
+        }
+        ["fuzz", targets @ ..] => parse_fuzz(fuzz::SECONDS, targets),
         ["install"] => Some(Task::Install),
         ["tidy"] => Some(Task::Tidy),
         ["help" | "--help" | "-h"] => Some(Task::Help),
@@ -78,10 +90,17 @@ fn parse(arguments: &[String]) -> Option<Task> {
     }
 }
 
+fn parse_fuzz(seconds: u64, targets: &[&str]) -> Option<Task> {
+    let are_names = targets.iter().all(|name| !name.starts_with('-'));
+    let targets = targets.iter().map(|&name| name.to_owned()).collect();
+    are_names.then_some(Task::Fuzz { seconds, targets })
+}
+
 fn run(task: &Task) -> Result<()> {
     match task {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
         Task::Bench { sections } => bench(&repository_root()?, sections),
+        Task::Fuzz { seconds, targets } => fuzz::run(&repository_root()?, *seconds, targets),
         Task::Install => needs::install(&repository_root()?),
         Task::Tidy => tidy::run(&repository_root()?),
         Task::Help => {
@@ -129,10 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn fuzzing_takes_a_time_and_targets() {
+        let task = |seconds, targets: &[&str]| {
+            let targets = targets.iter().map(|&target| target.to_owned()).collect();
+            Some(Task::Fuzz { seconds, targets })
+        };
+        assert_eq!(parsed("fuzz"), task(fuzz::SECONDS, &[]));
+        assert_eq!(parsed("fuzz url key"), task(fuzz::SECONDS, &["url", "key"]));
+        assert_eq!(parsed("fuzz --seconds 5 url"), task(5, &["url"]));
+    }
+
+    #[test]
     fn anything_else_is_refused() {
         for line in [
             "",
             "bench --x",
+            "fuzz --seconds",
+            "fuzz --seconds 0",
+            "fuzz --seconds many",
+            "fuzz --second 5",
+            "fuzz url --seconds 5",
             "tests",
             "ci --quick",
             "test --quik",

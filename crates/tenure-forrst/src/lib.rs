@@ -62,6 +62,9 @@ mod extension;
 mod fault;
 mod forrst;
 mod function;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(feature = "gateway")]
 mod gateway;
 mod locked;

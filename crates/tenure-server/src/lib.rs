@@ -19,6 +19,9 @@ mod dapr;
 mod door;
 mod failure;
 mod forrst;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grpc;
 mod host;
 mod http;

@@ -48,6 +48,7 @@
 //! | `object` | `stores::object`: S3, Google Cloud Storage, Azure, or a local folder |
 //! | `remote` | `stores::remote`: a tenure server, whatever store it has |
 //! | `planted-bugs` | known bugs that can be switched on, to test tests; never for production |
+//! | `fuzzing` | decoders for the fuzz targets of this repository; no part of the API |
 
 pub mod claim;
 pub mod clock;
@@ -57,6 +58,9 @@ mod effect;
 pub mod error;
 mod fence;
 mod finding;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod holder;
 mod key;
 mod key_policy;

@@ -12,6 +12,12 @@ pub(super) const NEEDS: &[Need] = &[
         package: Package::Debian("gcc libc6-dev"),
     },
     Need {
+        name: "a C++ compiler (libFuzzer is built from source)",
+        probe: "c++ -x c++ -fsyntax-only -include cstddef /dev/null",
+        says: "",
+        package: Package::Debian("g++"),
+    },
+    Need {
         name: "rustfmt",
         probe: "cargo fmt --version",
         says: "rustfmt",

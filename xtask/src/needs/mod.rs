@@ -16,7 +16,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{command, output, run};
+use crate::command::{command, run};
+use crate::target;
 use list::NEEDS;
 use pinned::Pinned;
 
@@ -167,21 +168,12 @@ impl Need {
 impl Place {
     /// The folder of servers is made when it is absent.
     fn find(root: &Path) -> Result<Self> {
-        let metadata = output(&mut command(root, "cargo metadata --format-version 1 --no-deps"))?;
-        let metadata = String::from_utf8(metadata).context("cargo metadata is not text")?;
-        let target = target_folder(&metadata).context("cargo metadata names no target folder")?;
-        let servers = Path::new(target).join("servers");
+        let servers = target::folder(root)?.join("servers");
         fs::create_dir_all(&servers).with_context(|| format!("{}", servers.display()))?;
         // npm takes a folder that is reached by a link for another one than it is.
         let servers = servers.canonicalize()?;
         Ok(Self { root: root.to_path_buf(), servers })
     }
-}
-
-/// Cargo is asked, because a variable, a setting or a default may name it.
-fn target_folder(metadata: &str) -> Option<&str> {
-    let (_, after) = metadata.split_once("\"target_directory\":\"")?;
-    after.split_once('"').map(|(folder, _)| folder)
 }
 
 #[cfg(test)]
@@ -238,13 +230,6 @@ mod tests {
         let probe = need("it", "env {servers}/x y", "").command(&nowhere());
         let arguments: Vec<_> = probe.get_args().collect();
         assert_eq!(arguments, ["/no such/servers/x", "y"]);
-    }
-
-    #[test]
-    fn the_target_folder_is_what_cargo_says() {
-        let metadata = r#"{"packages":[],"target_directory":"/a/b","version":1}"#;
-        assert_eq!(target_folder(metadata), Some("/a/b"));
-        assert_eq!(target_folder("{}"), None);
     }
 
     #[test]

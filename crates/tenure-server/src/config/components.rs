@@ -36,18 +36,26 @@ impl Config {
             let named = |text: String| Failure::invalid(format!("{}: {text}", path.display()));
             let text = std::fs::read_to_string(&path)
                 .map_err(|error| named(format!("it cannot be read: {error}")))?;
-            for document in documents(&text).map_err(named)? {
-                match self.component(&document).map_err(named)? {
-                    Found::Store(name, store) => {
-                        if self.stores.insert(name.clone(), store).is_some() {
-                            return Err(named(format!("there are two stores {name:?}")));
-                        }
-                    }
-                    Found::Other(why) => notes.push(format!("{}: {why}", path.display())),
-                }
-            }
+            let others = self.add_components(&text).map_err(named)?;
+            notes.extend(others.iter().map(|why| format!("{}: {why}", path.display())));
         }
         Ok(notes)
+    }
+
+    /// Adds the stores of a file. Returns what was passed over, and why.
+    pub(crate) fn add_components(&mut self, text: &str) -> Result<Vec<String>, String> {
+        let mut others = Vec::new();
+        for document in documents(text)? {
+            match self.component(&document)? {
+                Found::Store(name, store) => {
+                    if self.stores.insert(name.clone(), store).is_some() {
+                        return Err(format!("there are two stores {name:?}"));
+                    }
+                }
+                Found::Other(why) => others.push(why),
+            }
+        }
+        Ok(others)
     }
 
     fn component(&self, document: &Value) -> Result<Found, String> {

@@ -13,6 +13,8 @@ mod alpha1;
 mod alpha2;
 mod door;
 mod failure;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod go_duration;
 mod grpc;
 mod http;

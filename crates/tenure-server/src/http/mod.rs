@@ -16,6 +16,8 @@
 mod answer;
 pub(crate) mod body;
 mod events;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod hold;
 mod json;
 pub(crate) mod lines;

@@ -119,6 +119,38 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(up.as_millis()).unwrap_or(u64::MAX)
 }
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing {
+    use super::{Cell, Fence, Moment, Record, Result};
+
+    /// A body that was read.
+    #[derive(Debug)]
+    pub struct ReadCell {
+        /// The same, written again.
+        pub written: Vec<u8>,
+        /// The lease in it, whose deadline is its ttl after the clock's zero.
+        pub record: Result<Option<Record>>,
+    }
+
+    /// Reads the body of an entry.
+    ///
+    /// # Errors
+    /// As the stores get them.
+    pub fn read_cell(body: &[u8], fence: Fence) -> Result<ReadCell> {
+        let cell = Cell::decode(body)?;
+        let record = cell.record(fence, |ttl| Moment::from_nanos(0) + ttl);
+        Ok(ReadCell { written: cell.encode()?, record })
+    }
+
+    /// The body of an entry.
+    ///
+    /// # Errors
+    /// As the stores get them.
+    pub fn write_cell(record: &Record, nonce: &str) -> Result<Vec<u8>> {
+        Cell::held(record, Some(record.fence), nonce.to_owned()).encode()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

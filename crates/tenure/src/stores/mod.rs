@@ -17,7 +17,7 @@ mod address;
 ))]
 mod cause;
 #[cfg(feature = "_json")]
-mod cell;
+pub(crate) mod cell;
 #[cfg(any(feature = "etcd", feature = "remote"))]
 mod channel_tls;
 #[cfg(feature = "etcd")]

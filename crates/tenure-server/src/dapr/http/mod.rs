@@ -13,6 +13,8 @@
 
 mod alpha1;
 mod alpha2;
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing;
 mod json;
 mod metadata;
 mod slashes;

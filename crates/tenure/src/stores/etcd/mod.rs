@@ -65,6 +65,8 @@
 mod change;
 mod client;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod known;
 mod options;
 mod probe;

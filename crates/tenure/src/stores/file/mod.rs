@@ -26,6 +26,8 @@ mod boot;
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod error;
+#[cfg(all(target_os = "linux", feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 #[cfg(target_os = "linux")]
 mod job;
 #[cfg(target_os = "linux")]

@@ -238,7 +238,7 @@ impl Times {
     }
 }
 
-fn record(row: &Row<'_>) -> Result<Record, Unreadable> {
+pub(super) fn record(row: &Row<'_>) -> Result<Record, Unreadable> {
     let text = |at| row.get_ref(at).ok().and_then(|value| value.as_str().ok());
     let number = |at| {
         let value = row.get_ref(at).ok().and_then(|value| value.as_i64().ok());

@@ -102,6 +102,8 @@
 mod bells;
 mod bucket;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod link;
 mod login;
 mod making;

@@ -107,6 +107,8 @@ mod bucket;
 mod connect;
 mod error;
 mod folder;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod name;
 mod objects;
 mod options;

@@ -100,6 +100,8 @@
 
 mod dial;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod listener;
 mod names;
 mod options;

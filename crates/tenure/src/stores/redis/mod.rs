@@ -92,6 +92,8 @@
 mod bell;
 mod dial;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod line;
 mod nodes;
 mod options;

@@ -57,6 +57,8 @@
 mod client;
 mod error;
 mod exchange;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod options;
 mod owners;
 mod store;

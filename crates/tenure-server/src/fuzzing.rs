@@ -1,0 +1,24 @@
+//! Decoders that callers never see, for the targets in `fuzz/`. No part of the API.
+//!
+//! | | what it reads | target |
+//! |---|---|---|
+//! | [`components`] | Dapr's components | `component` |
+//! | [`read_body`], [`read_place`] | requests by HTTP | `http` |
+//! | [`read_dapr_body`] | requests by Dapr's API | `http` |
+//! | [`go_duration`] | durations as Go writes them | `duration` |
+//!
+//! The configuration is read by [`Config`], which is public: that is the target `config`.
+
+use crate::config::Config;
+pub use crate::dapr::fuzzing::{go_duration, read_dapr_body};
+pub use crate::http::fuzzing::{read_body, read_place};
+
+/// The configuration with the stores of a file of components, and what was passed over.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn components(text: &str) -> Result<(Config, Vec<String>), String> {
+    let mut config = Config::default();
+    let notes = config.add_components(text)?;
+    Ok((config, notes))
+}

@@ -1,0 +1,54 @@
+//! Decoders that callers never see, for the targets in `fuzz/`. No part of the API: it changes
+//! whenever they do.
+//!
+//! | | what it reads | target |
+//! |---|---|---|
+//! | [`stored_key`] | keys of callers as keys of stores | `key` |
+//! | `read_cell` | bodies of entries in registers, and in etcd | `cell` |
+//! | `FileRows` | rows of the file store | `file_row` |
+//! | `redis_reply` | answers of the scripts in Redis | `redis_reply` |
+//! | `etcd_answer` | etcd's answers | `etcd_answer` |
+//! | `remote_status`, `remote_info` | answers of a tenure server | `remote_answer` |
+//! | `nats_key`, `object_key`, `redis_key` | keys as each store spells them | `spelling` |
+//!
+//! URLs are read by the stores' own options, which are public: that is the target `url`.
+
+use crate::key::{Key, Namespace};
+use crate::key_policy::KeyPolicy;
+
+#[cfg(feature = "_json")]
+pub use crate::stores::cell::fuzzing::{ReadCell, read_cell, write_cell};
+#[cfg(feature = "etcd")]
+pub use crate::stores::etcd::fuzzing::etcd_answer;
+#[cfg(all(target_os = "linux", feature = "file"))]
+pub use crate::stores::file::fuzzing::{FileRows, SqlValue};
+#[cfg(feature = "nats")]
+pub use crate::stores::nats::fuzzing::{nats_key, nats_subject};
+#[cfg(feature = "object")]
+pub use crate::stores::object::fuzzing::{object_key, object_name};
+#[cfg(feature = "postgres")]
+pub use crate::stores::postgres::fuzzing::{postgres_literal, postgres_name};
+#[cfg(feature = "redis")]
+pub use crate::stores::redis::fuzzing::{
+    RedisFields, RedisNames, redis_key, redis_names, redis_reply,
+};
+#[cfg(feature = "remote")]
+pub use crate::stores::remote::fuzzing::{remote_info, remote_status};
+
+/// The key as the store keeps it.
+#[must_use]
+pub fn stored_key(policy: &KeyPolicy, namespace: &Namespace, key: &Key) -> Key {
+    policy.store_key(namespace, key)
+}
+
+/// What stands in front of every key of the namespace.
+#[must_use]
+pub fn stored_prefix(policy: &KeyPolicy, namespace: &Namespace) -> String {
+    policy.store_prefix(namespace)
+}
+
+/// The key as errors and events show it.
+#[must_use]
+pub fn key_label(policy: &KeyPolicy, namespace: &Namespace, key: &Key) -> Key {
+    policy.label(namespace, key)
+}

@@ -1,0 +1,46 @@
+//! The answer of a script in Redis: a lock is never read as a free key, whoever set it; a record
+//! is read as what was written; and what makes no sense is damage that shows no owner.
+
+#![no_main]
+
+use std::time::Duration;
+
+use libfuzzer_sys::fuzz_target;
+use tenure::fuzzing::{RedisFields, redis_reply};
+use tenure::{ErrorKind, Holder, Key, Owner};
+
+// Behind the numbers, with zero bytes between: a verdict, an owner, a holder, a record.
+fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
+    let (left, fence, ttl, granted, bytes) = input;
+    let mut parts = bytes.splitn(4, |byte| *byte == 0);
+    let verdict = parts.next().and_then(text).unwrap_or_default();
+    let [owner, holder, record] = [(); 3].map(|()| parts.next());
+    let key = Key::new("k").unwrap();
+    let fields = |record: Option<&[u8]>| RedisFields {
+        verdict: verdict.into(),
+        owner: owner.map(Into::into),
+        record: record.map(Into::into),
+        left,
+    };
+    match redis_reply(&key, fields(record)) {
+        Ok((read, lease)) => {
+            assert_eq!(read, verdict);
+            assert_eq!(lease.is_some(), owner.is_some());
+            let is_of_owner =
+                record.and_then(|record| record.split(|c| *c == b'\n').next()) == owner;
+            // What stands beside the lock may be left from an earlier one.
+            assert!(lease.is_none_or(|lease| is_of_owner || lease.fence.get() == 0));
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Damaged),
+    }
+    let (Some(owner), Some(holder)) = (owner.and_then(text), holder.and_then(text)) else { return };
+    let (Ok(_), Ok(_)) = (Owner::parse(owner), Holder::new(holder)) else { return };
+    let record = format!("{owner}\n{fence}\n{ttl}\n{granted}\n{holder}");
+    let lease = redis_reply(&key, fields(Some(record.as_bytes()))).unwrap().1.unwrap();
+    assert_eq!((lease.owner.expose().as_str(), lease.holder.as_str()), (owner, holder));
+    assert_eq!((lease.fence.get(), lease.ttl), (fence, Duration::from_millis(ttl)));
+});
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    str::from_utf8(bytes).ok()
+}
