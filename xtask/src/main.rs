@@ -31,6 +31,10 @@ usage: cargo xtask COMMAND
   ci               what CI runs: the same as test
   bench [NAME]     measure what tenure costs, each figure beside what it is measured against
                    (only the sections whose name contains NAME)
+  torture [OPTION]...
+                   try out stores under faults, on real servers: --store NAME[,NAME], --minutes N
+                   or --seconds N for each, --seed S; --cards writes the guarantee cards;
+                   --planted tries out known bugs and --control a set-up that must fail; --help
   install          only install what is missing
   tidy             only the rules of this repository that no compiler knows
   help             this text";
@@ -42,6 +46,7 @@ const EXIT_USAGE: u8 = 64;
 enum Task {
     Test { quick: bool },
     Bench { sections: Vec<String> },
+    Torture { options: Vec<String> },
     Install,
     Tidy,
     Help,
@@ -71,6 +76,11 @@ fn parse(arguments: &[String]) -> Option<Task> {
             let sections = sections.iter().map(|&name| name.to_owned()).collect();
             Some(Task::Bench { sections })
         }
+        // What it is told is for the program to judge.
+        ["torture", options @ ..] => {
+            let options = options.iter().map(|&option| option.to_owned()).collect();
+            Some(Task::Torture { options })
+        }
         ["install"] => Some(Task::Install),
         ["tidy"] => Some(Task::Tidy),
         ["help" | "--help" | "-h"] => Some(Task::Help),
@@ -82,6 +92,7 @@ fn run(task: &Task) -> Result<()> {
     match task {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
         Task::Bench { sections } => bench(&repository_root()?, sections),
+        Task::Torture { options } => torture(&repository_root()?, options),
         Task::Install => needs::install(&repository_root()?),
         Task::Tidy => tidy::run(&repository_root()?),
         Task::Help => {
@@ -96,6 +107,14 @@ fn bench(root: &Path, sections: &[String]) -> Result<()> {
     needs::install(root)?;
     let words = "cargo bench -p tenure-testkit --features servers --bench table --";
     command::run(command::command(root, words).args(sections))
+}
+
+/// The servers that are tortured are installed first. Optimised, because what is slow is not what
+/// breaks.
+fn torture(root: &Path, options: &[String]) -> Result<()> {
+    needs::install(root)?;
+    let words = "cargo run --release -p tenure-torture --";
+    command::run(command::command(root, words).args(options))
 }
 
 /// Looked up when it runs, not when it is compiled: clones may share one target folder.
@@ -125,6 +144,12 @@ mod tests {
         assert_eq!(parsed("ci"), parsed("test"));
         assert_eq!(parsed("test"), Some(Task::Test { quick: false }));
         assert_eq!(parsed("test --quick"), Some(Task::Test { quick: true }));
+    }
+
+    #[test]
+    fn torture_is_told_what_it_was_told() {
+        let options = ["--seed", "-1"].map(str::to_owned).to_vec();
+        assert_eq!(parsed("torture --seed -1"), Some(Task::Torture { options }));
     }
 
     #[test]

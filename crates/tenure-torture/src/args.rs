@@ -75,6 +75,12 @@ impl Args {
             (None, None, _) => Duration::from_secs(60),
         }
     }
+
+    /// How long a control or a planted bug is tried out: a third of a minute, or as told in
+    /// seconds.
+    pub(crate) fn control_length(&self) -> Duration {
+        Duration::from_secs(self.seconds.filter(|_| self.stores.is_none()).unwrap_or(20))
+    }
 }
 
 /// So many stores, without any twice.

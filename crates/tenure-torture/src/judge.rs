@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
+use tenure::error::Chain;
 use tenure::store::Timing;
 use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
@@ -19,6 +20,11 @@ use crate::tally::Tally;
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
+
+/// How long a store may take until it is well again in the end.
+const RECOVERS_MAX: Duration = Duration::from_secs(60);
+
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -66,7 +72,7 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let deeds = std::mem::take(&mut lines.deeds);
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
-    let outages = Outages::new(case.struck, case.subject.is_files, case.subject.rearms);
+    let outages = Outages::new(case.struck, case.subject);
     lines.deeds = deeds.clone();
     let Merged { records, away } = merge(lines, &outages, case.links);
     let claims = grants(&records);
@@ -113,15 +119,26 @@ fn overdue(key: &str) -> Violation {
     Violation { checker: Checker::Waiters, key: key.to_owned(), text, at }
 }
 
-/// The keys that are held although every lease must have ended.
+/// The keys that are held although every lease must have ended. A store that is not well yet after
+/// its last fault is waited for.
 pub(crate) async fn left_over(locks: &Locks, keys: u64) -> Result<Vec<String>> {
+    let gone = SystemClock.now() + RECOVERS_MAX;
+    while let Err(error) = locks.is_locked(&key(0)).await {
+        ensure!(SystemClock.now() < gone, "it does not recover: {}", Chain(&error));
+        SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+    }
     let latest = SystemClock.now() + TTL_LONG + ORPHAN_MAX;
     let mut left: Vec<String> = (0..keys).map(key).collect();
     loop {
         let is_last = SystemClock.now() >= latest;
         let mut held = Vec::new();
         for key in left {
-            if locks.is_locked(&key).await? {
+            // What cannot be asked now can be asked again, but for the last time.
+            let is_free = match locks.is_locked(&key).await {
+                Err(error) if is_last => return Err(error.into()),
+                answer => answer.is_ok_and(|held| !held),
+            };
+            if !is_free {
                 held.push(key);
             }
         }
@@ -129,6 +146,6 @@ pub(crate) async fn left_over(locks: &Locks, keys: u64) -> Result<Vec<String>> {
         if left.is_empty() || is_last {
             return Ok(left);
         }
-        SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(100)).await;
+        SystemClock.sleep_until(SystemClock.now() + LOOK).await;
     }
 }

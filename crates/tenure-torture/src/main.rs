@@ -15,7 +15,9 @@
 
 mod arena;
 mod args;
+mod card;
 mod clockwork;
+mod control;
 mod deed;
 mod dice;
 mod fault;
@@ -30,6 +32,8 @@ mod nemesis;
 mod planted;
 mod report;
 mod run;
+mod setting;
+mod shelf;
 mod sink;
 mod subject;
 mod tally;
@@ -40,10 +44,12 @@ mod worker;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use args::Args;
 use clap::Parser;
 use run::Order;
+use shelf::Shelf;
+use subject::Subject;
 use tenure::clock::{Clock, SystemClock};
 use tokio::runtime::Builder;
 
@@ -68,20 +74,70 @@ fn main() -> ExitCode {
 async fn torture(args: &Args) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(|| SystemClock.now().as_nanos() % 1_000_000);
     println!("seed {seed}");
+    let shelf = args.cards.then(Shelf::open).transpose()?;
+    let shelf = shelf.as_ref();
+    if args.control {
+        return control_run(args, seed, shelf).await;
+    }
+    if let Some(filter) = &args.planted {
+        return hunt(args, filter, seed, shelf).await;
+    }
     let mut good = true;
     for subject in args.subjects(seed)? {
-        let order = Order::new(subject, args.length(), seed);
-        let order = Order { workers: args.workers, tasks: args.tasks, ..order };
-        let outcome = run::run(order).await?;
-        for line in report::lines(&outcome) {
-            println!("{line}");
-        }
-        good &= report::is_good(&outcome);
-        if args.keep || !report::is_good(&outcome) {
-            println!("  history: {}", outcome.folder.display());
-        } else {
-            std::fs::remove_dir_all(&outcome.folder)?;
-        }
+        good &= try_out(args, subject, seed, shelf).await?;
+    }
+    // Whoever makes all cards makes them whole.
+    if args.cards && args.store.is_empty() {
+        good &= control_run(args, seed, shelf).await?;
+        good &= hunt(args, "", seed, shelf).await?;
     }
     Ok(good)
+}
+
+async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    println!("{}: for {} s", subject.name, args.length().as_secs());
+    let order = Order::new(subject, args.length(), seed);
+    let order = Order { workers: args.workers, tasks: args.tasks, ..order };
+    let outcome = run::run(order).await.with_context(|| subject.name)?;
+    for line in report::lines(&outcome) {
+        println!("{line}");
+    }
+    if let Some(shelf) = shelf {
+        shelf.put(&outcome)?;
+    }
+    let good = report::is_good(&outcome);
+    if good && !args.keep {
+        std::fs::remove_dir_all(&outcome.folder)?;
+    } else {
+        println!("  history: {}", outcome.folder.display());
+        println!("  again: {}", card::command(&outcome).replace(" --cards", ""));
+    }
+    Ok(good)
+}
+
+async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    let control = control::control(args.control_length(), seed).await?;
+    println!("control: {}", control.text());
+    if let Some(shelf) = shelf {
+        shelf.put_control(&control)?;
+    }
+    if args.keep {
+        println!("  history: {}", control.outcome.folder.display());
+    } else {
+        std::fs::remove_dir_all(&control.outcome.folder)?;
+    }
+    Ok(control.is_good())
+}
+
+async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    let length = args.control_length();
+    let hunts = planted::hunt(filter, length, seed, args.keep).await?;
+    for hunt in &hunts {
+        println!("{}", hunt.line());
+    }
+    if let Some(shelf) = shelf {
+        let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
+        shelf.put_hunts(&hunts, &more)?;
+    }
+    Ok(hunts.iter().all(planted::Hunt::is_good))
 }

@@ -12,6 +12,7 @@ use crate::deed::{Deed, Done};
 use crate::fault::{Aim, Kind, Struck};
 use crate::job::{TTL_LONG, nanos};
 use crate::journal;
+use crate::subject::Subject;
 
 /// How long after a fault its consequences may last: connections are made anew.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -54,18 +55,22 @@ pub(crate) struct Outages {
 }
 
 impl Outages {
-    /// `is_files`: a worker that is stopped may keep all others waiting. `rearms`: a lease may
-    /// begin anew after the server was away.
-    pub(crate) fn new(struck: &[Struck], is_files: bool, rearms: bool) -> Self {
+    /// What the faults of a run on this store come to.
+    pub(crate) fn new(struck: &[Struck], subject: Subject) -> Self {
         let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
         for fault in struck {
-            let rearmed = if rearms { TTL_LONG } else { Duration::ZERO };
-            let after = if fault.kind.aim() == Aim::Server { GRACE + rearmed } else { GRACE };
+            let rearmed = if subject.rearms { TTL_LONG } else { Duration::ZERO };
+            let after = match fault.kind.aim() {
+                Aim::Server => GRACE + subject.recovers + rearmed,
+                Aim::Network | Aim::Worker => GRACE,
+            };
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
             match (fault.kind.aim(), fault.link) {
                 (Aim::Server, _) => outages.everyone.push(window),
                 (Aim::Network, Some(link)) => outages.links.entry(link).or_default().push(window),
-                _ if is_files && fault.kind == Kind::WorkerPause => outages.everyone.push(window),
+                _ if subject.is_files && fault.kind == Kind::WorkerPause => {
+                    outages.everyone.push(window)
+                }
                 _ => {}
             }
         }
@@ -237,7 +242,7 @@ mod tests {
     }
 
     fn merged(records: Vec<Record>, faults: &[Struck], deeds: Vec<Deed>) -> Merged {
-        let outages = Outages::new(faults, false, false);
+        let outages = Outages::new(faults, crate::subject::VOLATILE);
         let links = BTreeMap::from([(1, 0), (2, 1)]);
         merge(Lines { records, deeds, torn: 0 }, &outages, &links)
     }

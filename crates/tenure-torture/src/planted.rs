@@ -159,16 +159,46 @@ pub(crate) struct Hunt {
     pub(crate) example: String,
 }
 
+impl Hunt {
+    /// Whether it was found, and nothing where it is not.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.found.is_empty() && self.sound.is_empty()
+    }
+
+    /// One line about it.
+    pub(crate) fn line(&self) -> String {
+        let list = |all: &[(&str, usize)]| {
+            let all: Vec<String> = all.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            if all.is_empty() { "NOTHING".to_owned() } else { all.join(", ") }
+        };
+        let Self { bug, store, found, sound, example } = self;
+        let without = match sound.is_empty() {
+            true => String::new(),
+            false => format!(" (WITHOUT IT TOO: {})", list(sound)),
+        };
+        format!("{bug:18} {store:10} {}{without}: {example}", list(found))
+    }
+}
+
 /// Tries out every bug whose name contains `filter`, and the same without it.
-pub(crate) async fn hunt(filter: &str, length: Duration, seed: u64) -> Result<Vec<Hunt>> {
+pub(crate) async fn hunt(
+    filter: &str,
+    length: Duration,
+    seed: u64,
+    keep: bool,
+) -> Result<Vec<Hunt>> {
     let mut hunts = Vec::new();
     for planted in ALL.iter().filter(|planted| planted.name.contains(filter)) {
         let order = planted.order(length, seed)?;
         let sound = run(Order { planted: None, ..order.clone() }).await?;
         ensure!(sound.judgement.tally.granted() > 0, "{}: nothing was granted", planted.name);
         let outcome = run(order).await.with_context(|| planted.name)?;
-        for folder in [&sound.folder, &outcome.folder] {
-            std::fs::remove_dir_all(folder)?;
+        for run in [&sound, &outcome] {
+            if keep {
+                println!("{}: history {}", planted.name, run.folder.display());
+            } else {
+                std::fs::remove_dir_all(&run.folder)?;
+            }
         }
         hunts.push(Hunt {
             bug: planted.name,

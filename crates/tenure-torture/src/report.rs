@@ -27,10 +27,9 @@ pub(crate) fn faults(outcome: &Outcome) -> BTreeMap<Kind, usize> {
     counts
 }
 
-/// Whether the run is one to be proud of: nothing was found, or the store says itself that it
-/// promises nothing.
+/// Whether nothing was found, or nothing but what the store says itself may happen to it.
 pub(crate) fn is_good(outcome: &Outcome) -> bool {
-    outcome.judgement.broken().is_empty()
+    outcome.judgement.broken().is_empty() || outcome.class == Class::Efficiency
 }
 
 /// What became of the counter that does not check the fence.
@@ -67,6 +66,9 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
         verdict.stale_refused,
         control(outcome)
     ));
+    if judgement.torn > 0 {
+        lines.push(format!("  {} histories end within a line, by a kill", judgement.torn));
+    }
     if !verdict.forced.is_empty() || !verdict.undecided.is_empty() {
         let (forced, undecided) = (verdict.forced.len(), verdict.undecided.join(", "));
         lines.push(format!("  by force: {forced} overlaps; order not decided: [{undecided}]"));

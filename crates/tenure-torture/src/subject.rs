@@ -21,6 +21,8 @@ pub(crate) struct Subject {
     pub(crate) configuration: &'static str,
     /// How long it may take to start again.
     pub(crate) start_max: Duration,
+    /// How long it may refuse to work after it was started again.
+    pub(crate) recovers: Duration,
     /// Whether a lease may begin its ttl anew when the server was away.
     pub(crate) rearms: bool,
     /// Whether one worker that is stopped in the middle of a write may keep all others waiting.
@@ -31,6 +33,7 @@ const FILES: Subject = Subject {
     name: "file",
     configuration: "SQLite in WAL mode, full sync, shared by all workers",
     start_max: Duration::ZERO,
+    recovers: Duration::ZERO,
     rearms: false,
     is_files: true,
 };
@@ -64,6 +67,7 @@ pub(crate) const ALL: &[Subject] = &[
         name: "object/seaweedfs",
         configuration: "S3 with conditional writes, master, volume and filer in one process",
         start_max: Duration::from_secs(10),
+        recovers: Duration::from_secs(10),
         rearms: true,
         ..SERVED
     },
