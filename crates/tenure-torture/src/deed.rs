@@ -36,7 +36,7 @@ pub(crate) enum Done {
     /// The key is about to be taken from whoever holds it.
     ForceAsked,
     /// The store said what came of it.
-    ForceDone,
+    Forced,
     /// The store did not say.
     ForceFailed {
         /// The kind of the error.

@@ -206,7 +206,7 @@ fn forced(records: &[Record], deeds: &[Deed]) -> Vec<Record> {
         match deed.what {
             Done::ForceAsked => open.entry(place).or_default().push(deed.at),
             // Of two at once on one key, that the later one failed is on the safe side.
-            Done::ForceDone => drop(open.entry(place).or_default().pop()),
+            Done::Forced => drop(open.entry(place).or_default().pop()),
             _ => {}
         }
     }
@@ -304,7 +304,7 @@ mod tests {
         let deeds = vec![
             deed(5 * SECOND, Done::ForceAsked),
             deed(89 * SECOND, Done::ForceAsked),
-            deed(89 * SECOND + 1, Done::ForceDone),
+            deed(89 * SECOND + 1, Done::Forced),
         ];
         let merged = merged(records, &[], deeds);
         let forced: Vec<&Record> = merged

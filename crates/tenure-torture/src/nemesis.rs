@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_a_plan() {
-        let plan = |seed| super::plan(seed, LENGTH, &menu());
+        let plan = |seed| plan(seed, LENGTH, &menu());
         assert_eq!(plan(1), plan(1));
         assert_ne!(plan(1), plan(2));
     }

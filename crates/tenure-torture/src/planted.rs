@@ -180,7 +180,8 @@ impl Hunt {
     }
 }
 
-/// Tries out every bug whose name contains `filter`, and the same without it.
+/// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes
+/// of each.
 pub(crate) async fn hunt(
     filter: &str,
     length: Duration,
@@ -200,13 +201,15 @@ pub(crate) async fn hunt(
                 std::fs::remove_dir_all(&run.folder)?;
             }
         }
-        hunts.push(Hunt {
+        let hunt = Hunt {
             bug: planted.name,
             store: planted.store,
             found: outcome.judgement.broken(),
             sound: sound.judgement.broken(),
             example: outcome.judgement.texts().into_iter().next().unwrap_or_default(),
-        });
+        };
+        println!("{}", hunt.line());
+        hunts.push(hunt);
     }
     Ok(hunts)
 }

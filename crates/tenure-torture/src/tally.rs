@@ -58,7 +58,7 @@ fn other(what: &Done) -> Option<&'static str> {
     match what {
         Done::Looked => Some("status: answered"),
         Done::LookFailed { .. } => Some("status: failed"),
-        Done::ForceDone => Some("force-release: answered"),
+        Done::Forced => Some("force-release: answered"),
         Done::ForceFailed { .. } => Some("force-release: failed"),
         Done::Renewed => Some("renew: done"),
         Done::ForceAsked | Done::Gone => None,

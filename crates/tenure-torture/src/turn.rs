@@ -191,7 +191,7 @@ impl Turn {
                     let what = What::Forced { fence: status.fence.get() };
                     shared.log.note_at(asked, 0, key, what)?;
                 }
-                Done::ForceDone
+                Done::Forced
             }
             Err(error) => Done::ForceFailed { kind: format!("{:?}", error.kind()) },
         };
