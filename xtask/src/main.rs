@@ -34,7 +34,7 @@ usage: cargo xtask COMMAND
   torture [OPTION]...
                    try out stores under faults, on real servers: --store NAME[,NAME], --minutes N
                    or --seconds N for each, --seed S; --cards writes the guarantee cards;
-                   --planted tries out known bugs and --control a set-up that must fail; --help
+                   --planted tries out known bugs and --control set-ups that must fail; --help
   install          only install what is missing
   tidy             only the rules of this repository that no compiler knows
   help             this text";

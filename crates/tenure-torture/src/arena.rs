@@ -12,6 +12,7 @@ use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Server, Service};
 use tokio::task::JoinHandle;
 
+use crate::clockwork;
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::Fleet;
 use crate::journal::Journal;
@@ -111,9 +112,9 @@ impl Arena {
             let server = service.server().context("no server")?;
             match kind {
                 Kind::ServerPause => return pause(server, length),
-                Kind::ServerKill => server.end(service.hardest_end())?,
+                Kind::ServerKill => clean_after(server, || server.end(service.hardest_end()))?,
                 // Some take their time, and that is not what is tried out.
-                _ => server.end(Signal::TERM).or_else(|_| server.kill())?,
+                _ => clean_after(server, || server.end(Signal::TERM).or_else(|_| server.kill()))?,
             }
             nap(length);
             server.start_again()
@@ -168,6 +169,16 @@ impl Arena {
     }
 }
 
+/// Ends a server, and takes away what its clock has left behind.
+pub(crate) fn clean_after(server: &Server, end: impl FnOnce() -> Result<()>) -> Result<()> {
+    let first = first(server);
+    end()?;
+    if let Some(pid) = first {
+        clockwork::clean(pid);
+    }
+    Ok(())
+}
+
 /// Stops the server and whatever it has started, for so long.
 fn pause(server: &Server, length: Duration) -> Result<()> {
     let parts = parts(server);
@@ -184,10 +195,15 @@ fn pause(server: &Server, length: Duration) -> Result<()> {
     server.resume()
 }
 
-/// The processes of a PostgreSQL beside the first; none for any other.
+/// The first process of a PostgreSQL; `None` for any other.
+fn first(server: &Server) -> Option<u32> {
+    let told = fs::read_to_string(server.folder().join("data/postmaster.pid")).ok()?;
+    told.lines().next()?.parse().ok()
+}
+
+/// The other processes of a PostgreSQL; none for any other.
 fn parts(server: &Server) -> Vec<Pid> {
-    let first = fs::read_to_string(server.folder().join("data/postmaster.pid")).unwrap_or_default();
-    let Some(first) = first.lines().next() else { return Vec::new() };
+    let Some(first) = first(server) else { return Vec::new() };
     let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children"));
     let children = children.unwrap_or_default();
     children.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Try out the planted bugs whose name contains this instead, and what the checkers find.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub(crate) planted: Option<String>,
-    /// Try out only the set-up that must fail.
+    /// Try out only the set-ups that must fail.
     #[arg(long)]
     pub(crate) control: bool,
     /// Keep the histories, whatever was found in them.
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 12)]
     pub(crate) workers: usize,
     /// How many tasks each of them has.
-    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub(crate) tasks: u64,
 }
 

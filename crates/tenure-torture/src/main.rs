@@ -116,17 +116,19 @@ async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>
 }
 
 async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
-    let control = control::control(args.control_length(), seed).await?;
-    println!("control: {}", control.text());
+    let controls = control::controls(args.control_length(), seed).await?;
     if let Some(shelf) = shelf {
-        shelf.put_control(&control)?;
+        shelf.put_controls(&controls)?;
     }
-    if args.keep {
-        println!("  history: {}", control.outcome.folder.display());
-    } else {
-        std::fs::remove_dir_all(&control.outcome.folder)?;
+    for control in &controls {
+        println!("control: {}", control.text());
+        if args.keep {
+            println!("  history: {}", control.outcome.folder.display());
+        } else {
+            std::fs::remove_dir_all(&control.outcome.folder)?;
+        }
     }
-    Ok(control.is_good())
+    Ok(controls.iter().all(control::Control::is_good))
 }
 
 async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {

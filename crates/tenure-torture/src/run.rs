@@ -12,7 +12,7 @@ use tenure::{Locks, Retry};
 use tenure_testkit::proxy::Proxy;
 use tenure_testkit::servers::{Service, fresh_room};
 
-use crate::arena::Arena;
+use crate::arena::{Arena, clean_after};
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::{Fleet, Plan};
 use crate::job::{NAMESPACE, Style, TTL_LONG, sink};
@@ -54,7 +54,7 @@ impl Order {
             length,
             seed,
             workers: 12,
-            tasks: 8,
+            tasks: 10,
             keys: 100,
             kinds: Kind::ALL.to_vec(),
             style: Style::Mixed,
@@ -83,10 +83,15 @@ pub(crate) struct Outcome {
 
 /// Tries out a store. The history stays where the outcome says; it is for the caller to keep.
 pub(crate) async fn run(order: Order) -> Result<Outcome> {
+    let folder = tempfile::Builder::new().prefix("tenure-torture-").tempdir()?.keep();
+    let told = format!("seed {}, history {}", order.seed, folder.display());
+    run_in(order, folder).await.context(told)
+}
+
+async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     let subject = order.subject;
     let service = tokio::task::spawn_blocking(move || subject.start()).await??;
     let version = subject.version(&*service)?;
-    let folder = tempfile::Builder::new().prefix("tenure-torture-").tempdir()?.keep();
     let job = SinkJob { parent: tether::own_id(), folder: folder.clone() };
     let sink_process = tether::start(ROLE, &job, &[]).await?;
     while !sink(&folder).exists() {
@@ -99,8 +104,11 @@ pub(crate) async fn run(order: Order) -> Result<Outcome> {
     let blows = nemesis::plan(order.seed, order.length, &menu);
     let lag = fight(&order, &mut arena, &blows).await?;
     let left = left_over(&locks, order.keys).await.context("the store is gone in the end")?;
-    let Arena { struck, fleet, .. } = arena;
+    let Arena { struck, fleet, service, .. } = arena;
     drop(sink_process);
+    if let Some(server) = service.server() {
+        tokio::task::block_in_place(|| clean_after(server, || server.kill()))?;
+    }
     let (judging, started) = (SystemClock.now(), fleet.started());
     let case = Case {
         subject,

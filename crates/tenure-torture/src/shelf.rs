@@ -39,18 +39,18 @@ impl Shelf {
         self.summarise()
     }
 
-    /// Puts there what became of the set-up that must fail.
-    pub(crate) fn put_control(&self, control: &Control) -> Result<()> {
-        let order = &control.outcome.order;
-        let mut text = format!(
-            "# The set-up that must fail\n\n{GENERATED}\n\n{}.\n\nSome of what was found:\n\n",
-            control.text()
-        );
-        for line in control.outcome.judgement.texts().iter().take(5) {
-            text += &format!("- {line}\n");
+    /// Puts there what became of the set-ups that must fail.
+    pub(crate) fn put_controls(&self, controls: &[Control]) -> Result<()> {
+        let mut text = format!("# Set-ups that must fail\n\n{GENERATED}\n");
+        let mut more = String::new();
+        for control in controls {
+            text += &format!("\n{}. For example:\n\n", control.text());
+            for line in control.outcome.judgement.texts().iter().take(4) {
+                text += &format!("- {line}\n");
+            }
+            let order = &control.outcome.order;
+            more = format!("--control --seconds {} --seed {}", order.length.as_secs(), order.seed);
         }
-        let (seconds, seed) = (order.length.as_secs(), order.seed);
-        let more = format!("--control --seconds {seconds} --seed {seed}");
         self.write_with_origin("control.md", text, &more)
     }
 
@@ -93,7 +93,7 @@ impl Shelf {
              date |\n|---|---|---|---|---|---|---|\n{rows}\n"
         );
         for (name, what) in [
-            ("control.md", "a set-up that must fail, and how it did"),
+            ("control.md", "set-ups that must fail, and how they did"),
             ("planted.md", "known bugs, and which checker found each"),
         ] {
             if self.folder.join(name).is_file() {

@@ -1,5 +1,6 @@
 //! The stores that are tortured: how each is started, and what is worth telling about it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
@@ -9,8 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tenure_testkit::servers::postgres::Postgres;
 use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, Service, etcd, kinds, postgres};
+
+use crate::clockwork;
 
 /// A store, as a real server or as files.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +50,8 @@ pub(crate) const ALL: &[Subject] = &[
     Subject { name: "redis", configuration: "appendonly yes, appendfsync always", ..SERVED },
     Subject {
         name: "postgres",
-        configuration: "fsync on, synchronous_commit on, four connections for each worker",
+        configuration: "fsync on, synchronous_commit on, four connections for each worker; its \
+                        clock runs 0.5 % fast (libfaketime), within the bound that is promised",
         start_max: Duration::from_secs(3),
         ..SERVED
     },
@@ -86,11 +91,17 @@ const MORE: &[Subject] = &[
     Subject { name: "object/ministack", configuration: "an imitation of S3", ..ALL[5] },
     Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
     VOLATILE,
+    RUSHED,
 ];
 
 /// A store that is of class E by its own word: it keeps nothing over a restart.
 pub(crate) const VOLATILE: Subject =
     Subject { name: "redis/volatile", configuration: "appendonly no, no snapshots", ..SERVED };
+
+/// A store whose clock runs a fifth faster than those of the workers: far out of the bound within
+/// which anything is promised.
+pub(crate) const RUSHED: Subject =
+    Subject { name: "postgres/rushed", configuration: "its clock runs 20 % fast", ..ALL[2] };
 
 /// The store of this name.
 pub(crate) fn named(name: &str) -> Option<Subject> {
@@ -103,6 +114,8 @@ impl Subject {
         match self.name {
             "file" => Ok(Arc::new(Files(tempfile::tempdir()?))),
             "redis/volatile" => Ok(Arc::new(Volatile(start_redis(&["--appendonly", "no"])?))),
+            "postgres" => Ok(Arc::new(timed("+0 x1.005")?)),
+            "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2")?)),
             name => {
                 let kind = kinds().into_iter().find(|kind| kind.name == name);
                 (kind.with_context(|| format!("no server for {name}"))?.start)()
@@ -150,6 +163,17 @@ impl Subject {
             other => bail!("nobody knows how to ask {other}"),
         }
     }
+}
+
+/// A PostgreSQL whose clock goes as libfaketime is told. A clock that is fast is set back by each
+/// restart, so that leases end later and not earlier.
+fn timed(rate: &str) -> Result<Postgres> {
+    let library = clockwork::library()?;
+    Postgres::start_in(&[
+        ("LD_PRELOAD", library.as_os_str()),
+        ("FAKETIME", OsStr::new(rate)),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", OsStr::new("1")),
+    ])
 }
 
 /// Sends bytes, and reads until the answer holds `last` or ends.
@@ -220,7 +244,7 @@ mod tests {
     fn every_store_has_a_server_and_a_name_of_its_own() {
         let known: Vec<&str> = kinds().iter().map(|kind| kind.name).collect();
         for subject in ALL.iter().chain(MORE) {
-            let own = ["file", "redis/volatile"].contains(&subject.name);
+            let own = ["file", "redis/volatile", "postgres/rushed"].contains(&subject.name);
             assert!(own || known.contains(&subject.name), "{}", subject.name);
             assert_eq!(named(subject.name).map(|found| found.name), Some(subject.name));
         }
