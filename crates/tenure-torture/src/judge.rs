@@ -14,7 +14,7 @@ use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, 
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
 use crate::kept;
-use crate::merge::{Merged, Outages, merge, read};
+use crate::merge::{Merged, merge, read};
 use crate::subject::Subject;
 use crate::tally::Tally;
 
@@ -72,9 +72,8 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let deeds = std::mem::take(&mut lines.deeds);
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
-    let outages = Outages::new(case.struck, case.subject);
     lines.deeds = deeds.clone();
-    let Merged { records, away } = merge(lines, &outages, case.links);
+    let Merged { records, away } = merge(lines, case.struck, case.subject, case.links);
     let claims = grants(&records);
     let history = History::new(records);
     let is_observed = case.timing == Timing::Observer;

@@ -47,7 +47,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Lines> {
 
 /// When the store was not to be relied on, for whom.
 #[derive(Debug)]
-pub(crate) struct Outages {
+struct Outages {
     /// For all.
     everyone: Vec<(u64, u64)>,
     /// For those on one part of the network.
@@ -55,11 +55,12 @@ pub(crate) struct Outages {
 }
 
 impl Outages {
-    /// What the faults of a run on this store come to.
-    pub(crate) fn new(struck: &[Struck], subject: Subject) -> Self {
+    /// What the faults of a run on this store come to. `with_leases`: until the leases that begin
+    /// anew after an outage have ended too.
+    fn new(struck: &[Struck], subject: Subject, with_leases: bool) -> Self {
         let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
         for fault in struck {
-            let rearmed = if subject.rearms { TTL_LONG } else { Duration::ZERO };
+            let rearmed = if subject.rearms && with_leases { TTL_LONG } else { Duration::ZERO };
             let after = match fault.kind.aim() {
                 Aim::Server => GRACE + subject.recovers + rearmed,
                 Aim::Network | Aim::Worker => GRACE,
@@ -79,7 +80,7 @@ impl Outages {
 
     /// When a worker on this part of the network could not rely on the store, in order and without
     /// overlap; with these pauses of its own.
-    pub(crate) fn of(&self, link: Option<usize>, own: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    fn of(&self, link: Option<usize>, own: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let of_link = link.and_then(|link| self.links.get(&link));
         let mut all = [&self.everyone[..], of_link.map_or(&[], Vec::as_slice), own].concat();
         all.sort_unstable();
@@ -98,7 +99,7 @@ impl Outages {
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) records: Vec<Record>,
-    /// When each worker could not rely on the store, or stood still.
+    /// When each worker could not reach the store, or stood still.
     pub(crate) away: BTreeMap<u64, Vec<(u64, u64)>>,
 }
 
@@ -108,8 +109,15 @@ pub(crate) struct Merged {
 /// - A claim that waited is many questions: where it failed, one of them may have been granted.
 /// - So may be one that was told "held" while its network was broken.
 /// - A force without an answer may have ended any lease of the next half minute.
-pub(crate) fn merge(lines: Lines, outages: &Outages, links: &BTreeMap<u64, usize>) -> Merged {
-    let away = away(&lines.records, outages, links);
+pub(crate) fn merge(
+    lines: Lines,
+    struck: &[Struck],
+    subject: Subject,
+    links: &BTreeMap<u64, usize>,
+) -> Merged {
+    let away_with =
+        |with_leases| away(&lines.records, &Outages::new(struck, subject, with_leases), links);
+    let (away, stuck) = (away_with(false), away_with(true));
     let mut records = lines.records;
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
@@ -117,7 +125,7 @@ pub(crate) fn merge(lines: Lines, outages: &Outages, links: &BTreeMap<u64, usize
     records.extend(doubts);
     let forced = forced(&records, &lines.deeds);
     records.extend(forced);
-    for (worker, windows) in &away {
+    for (worker, windows) in &stuck {
         let record = |at, what| Record { worker: *worker, claim: 0, key: String::new(), at, what };
         for (from, until) in windows {
             records.push(record(*from, What::Paused));
@@ -242,9 +250,8 @@ mod tests {
     }
 
     fn merged(records: Vec<Record>, faults: &[Struck], deeds: Vec<Deed>) -> Merged {
-        let outages = Outages::new(faults, crate::subject::VOLATILE);
         let links = BTreeMap::from([(1, 0), (2, 1)]);
-        merge(Lines { records, deeds, torn: 0 }, &outages, &links)
+        merge(Lines { records, deeds, torn: 0 }, faults, crate::subject::VOLATILE, &links)
     }
 
     #[test]

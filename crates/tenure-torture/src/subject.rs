@@ -58,7 +58,6 @@ pub(crate) const ALL: &[Subject] = &[
     Subject {
         name: "nats",
         configuration: "JetStream on one server, sync_interval always",
-        rearms: true,
         ..SERVED
     },
     Subject {
@@ -73,21 +72,19 @@ pub(crate) const ALL: &[Subject] = &[
         configuration: "S3 with conditional writes, master, volume and filer in one process",
         start_max: Duration::from_secs(10),
         recovers: Duration::from_secs(10),
-        rearms: true,
         ..SERVED
     },
     Subject {
         name: "remote",
         configuration: "a tenure server on a file",
         start_max: Duration::from_secs(2),
-        rearms: true,
         ..SERVED
     },
 ];
 
 /// Stores that are there for whoever names them.
 const MORE: &[Subject] = &[
-    Subject { name: "object/folder", configuration: "a local folder", rearms: true, ..FILES },
+    Subject { name: "object/folder", configuration: "a local folder", ..FILES },
     Subject { name: "object/ministack", configuration: "an imitation of S3", ..ALL[5] },
     Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
     VOLATILE,
