@@ -20,6 +20,9 @@ use crate::journal::Journal;
 /// How often single replies are lost, in a thousand.
 const LOSS: u64 = 60;
 
+/// How long replies go on arriving late before a part of the network falls silent.
+const SINKS_WITHIN: Duration = Duration::from_millis(700);
+
 /// All that can be hit, and what is being hit just now.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -31,6 +34,8 @@ pub(crate) struct Arena {
     pub(crate) struck: Vec<Struck>,
     /// Faults of the network that last.
     lasting: Vec<(Moment, Struck)>,
+    /// Parts of the network that are to fall silent.
+    sinking: Vec<(Moment, usize)>,
     /// What is being done to the server.
     server: Option<(Struck, JoinHandle<Result<()>>)>,
 }
@@ -44,8 +49,8 @@ impl Arena {
         folder: &Path,
     ) -> Result<Self> {
         let journal = Journal::append(&folder.join("faults.jsonl"))?;
-        let (struck, lasting) = (Vec::new(), Vec::new());
-        Ok(Self { service, links, fleet, journal, struck, lasting, server: None })
+        let (struck, lasting, sinking) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { service, links, fleet, journal, struck, lasting, sinking, server: None })
     }
 
     /// Carries out a fault. One whose target is not there, or is hit already, does not happen.
@@ -83,6 +88,16 @@ impl Arena {
             Kind::LostRequests => link.requests(Flow::Lose),
             Kind::LostReplies => link.replies(Flow::Lose),
             Kind::LostReply => link.replies(Flow::LoseSome(LOSS)),
+            Kind::LateRequests => {
+                let by = Duration::from_millis(2000 + (blow.choice >> 32) % 2000);
+                link.requests(Flow::Delay(by));
+            }
+            Kind::HalfOpen => link.half_open(),
+            Kind::Sinking => {
+                let by = Duration::from_millis(400 + (blow.choice >> 32) % 600);
+                link.replies(Flow::Delay(by));
+                self.sinking.push((SystemClock.now() + by + SINKS_WITHIN, place));
+            }
             Kind::Latency => {
                 let by = Duration::from_millis(15 + (blow.choice >> 32) % 135);
                 link.requests(Flow::Delay(by));
@@ -129,6 +144,12 @@ impl Arena {
         let (over, lasting) =
             std::mem::take(&mut self.lasting).into_iter().partition(|(until, _)| *until <= now);
         self.lasting = lasting;
+        for (at, place) in std::mem::take(&mut self.sinking) {
+            match self.links.get(place) {
+                Some(link) if at <= now => link.requests(Flow::Lose),
+                _ => self.sinking.push((at, place)),
+            }
+        }
         self.heal(over)?;
         if self.server.as_ref().is_some_and(|(_, work)| work.is_finished()) {
             self.mend().await?;
@@ -138,6 +159,7 @@ impl Arena {
 
     /// Ends everything, so that nothing is wrong any more.
     pub(crate) async fn heal_all(&mut self) -> Result<()> {
+        self.sinking.clear();
         let lasting = std::mem::take(&mut self.lasting);
         self.heal(lasting)?;
         self.mend().await
@@ -146,7 +168,10 @@ impl Arena {
     fn heal(&mut self, over: Vec<(Moment, Struck)>) -> Result<()> {
         for (_, mut struck) in over {
             if let Some(link) = struck.link.and_then(|place| self.links.get(place)) {
-                link.pass();
+                match struck.kind {
+                    Kind::HalfOpen => link.pass_anew(),
+                    _ => link.pass(),
+                }
             }
             struck.end = SystemClock.now().as_nanos();
             self.done(struck)?;

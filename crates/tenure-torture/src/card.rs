@@ -123,6 +123,8 @@ fn found(outcome: &Outcome, violations: usize) -> String {
         .collect();
     let promise = "a guard that is kept alive goes on, unless there was a reason not to";
     rows.push(vec!["kept".to_owned(), promise.to_owned(), judgement.kept.len().to_string()]);
+    let promise = "what nobody was told of is given back";
+    rows.push(vec!["undone".to_owned(), promise.to_owned(), judgement.undone.len().to_string()]);
     let heads = ["checker", "what holds where it finds nothing", "violations"];
     let mut text = format!("\n## Violations: {violations}\n\n{}", table(&heads, rows));
     let undecided = judgement.verdict.undecided.len();

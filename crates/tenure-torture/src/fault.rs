@@ -30,6 +30,12 @@ pub(crate) enum Kind {
     LostReplies,
     /// Now and then a reply vanishes, and its connection with it.
     LostReply,
+    /// Requests arrive when nobody waits for their answer any more.
+    LateRequests,
+    /// Connections go silent in both directions, and stay so until someone gives them up.
+    HalfOpen,
+    /// Replies are late, and then nothing passes at all.
+    Sinking,
     /// Everything is late.
     Latency,
     /// All connections are reset.
@@ -49,7 +55,7 @@ pub(crate) enum Aim {
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::WorkerKill,
         Self::WorkerPause,
         Self::ClockStep,
@@ -61,6 +67,9 @@ impl Kind {
         Self::LostRequests,
         Self::LostReplies,
         Self::LostReply,
+        Self::LateRequests,
+        Self::HalfOpen,
+        Self::Sinking,
         Self::Latency,
         Self::Reset,
     ];
@@ -74,6 +83,9 @@ impl Kind {
             | Self::LostRequests
             | Self::LostReplies
             | Self::LostReply
+            | Self::LateRequests
+            | Self::HalfOpen
+            | Self::Sinking
             | Self::Latency
             | Self::Reset => Aim::Network,
         }
@@ -93,6 +105,9 @@ impl Kind {
             Self::LostRequests => "one-way cut: requests vanish",
             Self::LostReplies => "one-way cut: replies vanish",
             Self::LostReply => "single replies lost",
+            Self::LateRequests => "requests arrive 2 to 4 s late",
+            Self::HalfOpen => "connections go silent for good",
+            Self::Sinking => "replies up to 1 s late, and then nothing",
             Self::Latency => "latency of 30 to 300 ms",
             Self::Reset => "connections reset",
         }

@@ -18,8 +18,10 @@ pub(crate) enum Style {
     Mixed,
     /// Nobody waits and nobody forces: each claim is one question.
     AtOnce,
-    /// Leases are held for longer than their ttl.
+    /// Leases are held for longer than their ttl, which is mostly the shorter one.
     Long,
+    /// The same with the longer ttl.
+    Longest,
     /// Work is run under the lock, which ends it in time.
     Run,
 }

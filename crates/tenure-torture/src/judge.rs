@@ -13,10 +13,10 @@ use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, 
 
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
-use crate::kept;
 use crate::merge::{Merged, merge, read};
 use crate::subject::Subject;
 use crate::tally::Tally;
+use crate::{kept, undone};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
@@ -32,6 +32,8 @@ pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     /// Guards that lost their lease for no reason.
     pub(crate) kept: Vec<String>,
+    /// Keys that were held by nobody.
+    pub(crate) undone: Vec<String>,
     pub(crate) tally: Tally,
     pub(crate) torn: usize,
 }
@@ -40,15 +42,16 @@ impl Judgement {
     /// The checkers that found something, and how much.
     pub(crate) fn broken(&self) -> Vec<(&'static str, usize)> {
         let all = Checker::ALL.map(|checker| (checker.name(), self.verdict.of(checker).count()));
-        let kept = ("kept", self.kept.len());
-        all.into_iter().chain([kept]).filter(|(_, count)| *count > 0).collect()
+        let more = [("kept", self.kept.len()), ("undone", self.undone.len())];
+        all.into_iter().chain(more).filter(|(_, count)| *count > 0).collect()
     }
 
     /// What was found, one line for each.
     pub(crate) fn texts(&self) -> Vec<String> {
         let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
         let kept = self.kept.iter().map(|text| format!("kept: {text}"));
-        self.verdict.violations.iter().map(of).chain(kept).collect()
+        let undone = self.undone.iter().map(|text| format!("undone: {text}"));
+        self.verdict.violations.iter().map(of).chain(kept).chain(undone).collect()
     }
 }
 
@@ -80,7 +83,8 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let mut verdict = check(&history, &options(case, is_observed));
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
-    Ok(Judgement { verdict, kept, tally, torn })
+    let undone = if is_observed { Vec::new() } else { undone::check(&history) };
+    Ok(Judgement { verdict, kept, undone, tally, torn })
 }
 
 fn options(case: &Case<'_>, is_observed: bool) -> Options {

@@ -39,6 +39,7 @@ mod subject;
 mod tally;
 mod tether;
 mod turn;
+mod undone;
 mod witness;
 mod worker;
 

@@ -17,6 +17,9 @@ use crate::subject::Subject;
 /// How long after a fault its consequences may last: connections are made anew.
 const GRACE: Duration = Duration::from_millis(1500);
 
+/// How long a request may be late, or a connection silent before it is given up.
+const LATE: Duration = Duration::from_secs(4);
+
 /// How long a force whose outcome is unknown may still land.
 const LANDS: Duration = Duration::from_secs(30);
 
@@ -63,6 +66,10 @@ impl Outages {
             let rearmed = if subject.rearms && with_leases { TTL_LONG } else { Duration::ZERO };
             let after = match fault.kind.aim() {
                 Aim::Server => GRACE + subject.recovers + rearmed,
+                // Some connections are of no use before they have been given up.
+                Aim::Network if matches!(fault.kind, Kind::LateRequests | Kind::HalfOpen) => {
+                    GRACE + LATE
+                }
                 Aim::Network | Aim::Worker => GRACE,
             };
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));

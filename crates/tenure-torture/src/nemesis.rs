@@ -110,6 +110,8 @@ impl Planner<'_> {
                 dice.millis(2_000, 5_000)
             }
             Kind::Cut | Kind::LostRequests | Kind::LostReplies => dice.millis(200, 1_500),
+            Kind::Sinking => dice.millis(3_000, 4_500),
+            Kind::LateRequests | Kind::HalfOpen => dice.millis(200, 800),
             Kind::LostReply | Kind::Latency => dice.millis(500, 2_000),
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Planted {
     style: Style,
     kinds: &'static [Kind],
     operation_timeout: Duration,
+    /// How long it must be tried out at the least.
+    length_min: Duration,
 }
 
 const PATIENT: Duration = Duration::from_secs(9);
@@ -41,6 +43,7 @@ const CLIENT: Planted = Planted {
     style: Style::Mixed,
     kinds: &[Kind::WorkerPause, Kind::WorkerKill],
     operation_timeout: Duration::from_millis(1500),
+    length_min: Duration::ZERO,
 };
 
 /// All of them. Each is tried out on one store, with the faults that bring it to light.
@@ -63,8 +66,10 @@ const ALL: &[Planted] = &[
     Planted {
         name: "absent-is-final",
         what: What::Client(Bug::AbsentIsFinal),
+        store: "postgres",
         style: Style::AtOnce,
-        kinds: &[Kind::ServerPause],
+        kinds: &[Kind::LateRequests],
+        length_min: Duration::from_secs(40),
         ..CLIENT
     },
     Planted {
@@ -72,7 +77,8 @@ const ALL: &[Planted] = &[
         what: What::Client(Bug::SilentLoss),
         store: "etcd",
         style: Style::Long,
-        kinds: &[Kind::Cut, Kind::LostRequests],
+        kinds: &[Kind::Cut, Kind::Sinking],
+        length_min: Duration::from_secs(40),
         ..CLIENT
     },
     Planted {
@@ -85,8 +91,9 @@ const ALL: &[Planted] = &[
     Planted {
         name: "unbounded-renewal",
         what: What::Client(Bug::UnboundedRenewal),
-        style: Style::Long,
-        kinds: &[Kind::LostReplies],
+        style: Style::Longest,
+        kinds: &[Kind::HalfOpen],
+        length_min: Duration::from_secs(40),
         operation_timeout: PATIENT,
         ..CLIENT
     },
@@ -94,8 +101,8 @@ const ALL: &[Planted] = &[
         name: "belief-from-reply",
         what: What::Client(Bug::BeliefFromReply),
         style: Style::Long,
-        kinds: &[Kind::ServerPause, Kind::Latency, Kind::WorkerPause],
-        operation_timeout: PATIENT,
+        kinds: &[Kind::Sinking],
+        length_min: Duration::from_secs(40),
         ..CLIENT
     },
     Planted { name: "expires-early", what: What::Store(StoreBug::ExpiresEarly), ..HELD_LONG },
@@ -136,7 +143,7 @@ impl Planted {
 
     fn order(self, length: Duration, seed: u64) -> Result<Order> {
         let subject = subject::named(self.store).context("no such store")?;
-        let order = Order::new(subject, length, seed);
+        let order = Order::new(subject, length.max(self.length_min), seed);
         Ok(Order {
             kinds: self.kinds.to_vec(),
             style: self.style,

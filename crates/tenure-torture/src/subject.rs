@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tenure_testkit::servers::postgres::Postgres;
 use tenure_testkit::servers::redis::start_redis;
-use tenure_testkit::servers::{Server, Service, etcd, kinds, postgres};
+use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
 
 use crate::clockwork;
 
@@ -150,12 +150,14 @@ impl Subject {
                 let told = etcd::http_get(at.port(), "/version")?;
                 Ok(format!("etcd {}", field(&told, "etcdserver")?))
             }
-            "object" => {
-                let request = "HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-                let told = said(at, request, "\r\n\r\n")?;
-                let server = told.lines().find_map(|line| line.strip_prefix("Server: "));
-                Ok(server.unwrap_or(self.name).trim().to_owned())
+            "object" if self.name.ends_with("seaweedfs") => {
+                let weed = place::python()?.join("bin/weed");
+                let output = Command::new(weed).arg("version").output()?;
+                let told = String::from_utf8_lossy(&output.stdout).into_owned();
+                let version = told.split_whitespace().find(|word| word.starts_with("4."));
+                Ok(format!("SeaweedFS {}", version.context("no version")?))
             }
+            "object" => Ok(self.name.to_owned()),
             "remote" => Ok(format!("tenure {} on {}", env!("CARGO_PKG_VERSION"), "SQLite")),
             other => bail!("nobody knows how to ask {other}"),
         }

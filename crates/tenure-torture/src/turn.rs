@@ -66,7 +66,12 @@ impl Turn {
     fn manner(&mut self, left: Duration) -> Manner {
         let style = self.shared.job.style;
         let dice = &mut self.dice;
-        let ttl = if dice.chance(500) { TTL_SHORT } else { TTL_LONG };
+        let is_short = dice.chance(match style {
+            Style::Mixed | Style::AtOnce => 500,
+            Style::Long | Style::Run => 900,
+            Style::Longest => 0,
+        });
+        let ttl = if is_short { TTL_SHORT } else { TTL_LONG };
         let wait = match (style, dice.below(100)) {
             (Style::AtOnce, _) | (_, 0..50) => Duration::ZERO,
             (_, 50..84) => dice.millis(20, 300),
@@ -75,7 +80,8 @@ impl Turn {
         };
         let (of_ttl, ms) = (ttl.as_millis() as u64, 1);
         let hold = match (style, dice.below(100)) {
-            (Style::Long | Style::Run, _) => dice.millis(of_ttl / 2, of_ttl * 2),
+            (Style::Long | Style::Run, _) => dice.millis(of_ttl / 2, of_ttl * 3),
+            (Style::Longest, _) => dice.millis(of_ttl, of_ttl * 5 / 2),
             (_, 0..70) => dice.millis(0, 6 * ms),
             (_, 70..93) => dice.millis(5 * ms, 60 * ms),
             (_, 93..98) => dice.millis(100 * ms, 600 * ms),
