@@ -6,7 +6,7 @@ use tenure::store::Class;
 use tenure_check::Checker;
 
 use crate::report::{control, faults, letter};
-use crate::run::Outcome;
+use crate::run::{Order, Outcome};
 use crate::setting::Setting;
 
 /// What begins the line of a card that the summary is made of.
@@ -35,7 +35,16 @@ pub(crate) fn command(outcome: &Outcome) -> String {
         0 => format!("--minutes {}", seconds / 60),
         _ => format!("--seconds {seconds}"),
     };
-    format!("cargo xtask torture --store {} {length} --seed {seed} --cards", order.subject.name)
+    let usual = Order::new(order.subject, order.length, seed);
+    let mut more = String::new();
+    if order.workers != usual.workers {
+        more += &format!(" --workers {}", order.workers);
+    }
+    if order.tasks != usual.tasks {
+        more += &format!(" --tasks {}", order.tasks);
+    }
+    let name = order.subject.name;
+    format!("cargo xtask torture --store {name} {length} --seed {seed}{more} --cards")
 }
 
 /// The card of a store.
@@ -153,7 +162,6 @@ mod tests {
     use super::*;
     use crate::fault::{Kind, Struck};
     use crate::judge::Judgement;
-    use crate::run::Order;
     use crate::subject;
 
     fn outcome() -> Outcome {
@@ -198,6 +206,7 @@ mod tests {
     fn a_length_that_is_no_minute_is_told_in_seconds() {
         let mut outcome = outcome();
         outcome.order.length = Duration::from_secs(90);
-        assert!(command(&outcome).contains("--seconds 90 "));
+        outcome.order.tasks = 3;
+        assert!(command(&outcome).ends_with(" --seconds 90 --seed 7 --tasks 3 --cards"));
     }
 }

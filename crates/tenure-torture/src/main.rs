@@ -134,7 +134,8 @@ async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bo
 
 async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     let length = args.control_length();
-    let hunts = planted::hunt(filter, length, seed, args.keep).await?;
+    let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
+    let hunts = planted::hunt(filter, store, length, seed, args.keep).await?;
     if let Some(shelf) = shelf {
         let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
         shelf.put_hunts(&hunts, &more)?;

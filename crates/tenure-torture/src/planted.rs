@@ -12,7 +12,7 @@ use tenure_testkit::mutants::{Mutant, StoreBug};
 use crate::fault::Kind;
 use crate::job::Style;
 use crate::run::{Order, run};
-use crate::subject;
+use crate::subject::{self, Subject};
 
 /// A bug of the client, or of the store.
 #[derive(Clone, Copy, Debug)]
@@ -188,15 +188,18 @@ impl Hunt {
 }
 
 /// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes
-/// of each.
+/// of each. On another store than its own, if one is named.
 pub(crate) async fn hunt(
     filter: &str,
+    store: Option<Subject>,
     length: Duration,
     seed: u64,
     keep: bool,
 ) -> Result<Vec<Hunt>> {
     let mut hunts = Vec::new();
     for planted in ALL.iter().filter(|planted| planted.name.contains(filter)) {
+        let store = store.map_or(planted.store, |subject| subject.name);
+        let planted = Planted { store, ..*planted };
         let order = planted.order(length, seed)?;
         let sound = run(Order { planted: None, ..order.clone() }).await?;
         ensure!(sound.judgement.tally.granted() > 0, "{}: nothing was granted", planted.name);

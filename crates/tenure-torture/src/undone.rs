@@ -8,7 +8,7 @@ use tenure_check::history::{Answer, Claim, Returned};
 use crate::job::nanos;
 
 /// How long after a doubt has come up, and while the store is there, it may last.
-const MARGIN: Duration = Duration::from_secs(6);
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// Finds answers that a key is held at a time at which nobody could hold it: whoever had been
 /// granted it had given it back, and whoever lives and was not answered had time enough to give
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_doubt_is_settled_in_time() {
-        assert_eq!(found(7, Vec::new()), 0);
-        assert_eq!(found(9, Vec::new()), 1);
+        assert_eq!(found(4, Vec::new()), 0);
+        assert_eq!(found(6, Vec::new()), 1);
     }
 
     #[test]
