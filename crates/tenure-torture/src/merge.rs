@@ -48,6 +48,33 @@ pub(crate) fn read(folder: &Path) -> io::Result<Lines> {
     Ok(lines)
 }
 
+/// How far the consequences of a fault reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// To its own end, and until a connection can be made.
+    Bare,
+    /// Until nothing is left of it in any connection.
+    Connections,
+    /// Until the leases that begin anew after an outage have ended too.
+    Leases,
+}
+
+impl Extent {
+    fn after(self, kind: Kind, subject: Subject) -> Duration {
+        let is_server = kind.aim() == Aim::Server;
+        let recovers = if is_server { subject.recovers } else { Duration::ZERO };
+        let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
+        let rearms = self == Self::Leases && is_server && subject.rearms;
+        match self {
+            Self::Bare => recovers + GRACE / 3,
+            // Some connections are of no use before they have been given up.
+            Self::Connections | Self::Leases if is_slow => GRACE + LATE,
+            Self::Connections | Self::Leases if rearms => GRACE + recovers + TTL_LONG,
+            Self::Connections | Self::Leases => GRACE + recovers,
+        }
+    }
+}
+
 /// When the store was not to be relied on, for whom.
 #[derive(Debug)]
 struct Outages {
@@ -58,20 +85,11 @@ struct Outages {
 }
 
 impl Outages {
-    /// What the faults of a run on this store come to. `with_leases`: until the leases that begin
-    /// anew after an outage have ended too.
-    fn new(struck: &[Struck], subject: Subject, with_leases: bool) -> Self {
+    /// What the faults of a run on this store come to.
+    fn new(struck: &[Struck], subject: Subject, extent: Extent) -> Self {
         let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
         for fault in struck {
-            let rearmed = if subject.rearms && with_leases { TTL_LONG } else { Duration::ZERO };
-            let after = match fault.kind.aim() {
-                Aim::Server => GRACE + subject.recovers + rearmed,
-                // Some connections are of no use before they have been given up.
-                Aim::Network if matches!(fault.kind, Kind::LateRequests | Kind::HalfOpen) => {
-                    GRACE + LATE
-                }
-                Aim::Network | Aim::Worker => GRACE,
-            };
+            let after = extent.after(fault.kind, subject);
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
             match (fault.kind.aim(), fault.link) {
                 (Aim::Server, _) => outages.everyone.push(window),
@@ -106,7 +124,7 @@ impl Outages {
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) records: Vec<Record>,
-    /// When each worker could not reach the store, or stood still.
+    /// When each worker could not reach the store, or stood still, and not a moment longer.
     pub(crate) away: BTreeMap<u64, Vec<(u64, u64)>>,
 }
 
@@ -122,13 +140,13 @@ pub(crate) fn merge(
     subject: Subject,
     links: &BTreeMap<u64, usize>,
 ) -> Merged {
-    let away_with =
-        |with_leases| away(&lines.records, &Outages::new(struck, subject, with_leases), links);
-    let (away, stuck) = (away_with(false), away_with(true));
+    let reaching = |extent| away(&lines.records, &Outages::new(struck, subject, extent), links);
+    let (away, broken) = (reaching(Extent::Bare), reaching(Extent::Connections));
+    let stuck = reaching(Extent::Leases);
     let mut records = lines.records;
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
-    let doubts = doubts(&mut records, &away);
+    let doubts = doubts(&mut records, &broken);
     records.extend(doubts);
     let forced = forced(&records, &lines.deeds);
     records.extend(forced);
@@ -270,10 +288,12 @@ mod tests {
         let records =
             vec![record(1, 0, 12 * SECOND, What::Paused), record(1, 0, 15 * SECOND, What::Resumed)];
         let merged = merged(records, &faults, Vec::new());
-        assert_eq!(merged.away[&1], [(10 * SECOND, 15 * SECOND)]);
         let half = SECOND / 2;
-        let second = [(10 * SECOND, 12 * SECOND + half), (20 * SECOND, 22 * SECOND + half)];
+        let first = [(10 * SECOND, 11 * SECOND + half), (12 * SECOND, 15 * SECOND)];
+        assert_eq!(merged.away[&1], first);
+        let second = [(10 * SECOND, 11 * SECOND + half), (20 * SECOND, 21 * SECOND + half)];
         assert_eq!(merged.away[&2], second);
+        // What the checkers see lasts for longer: one pause of the first, two of the second.
         assert_eq!(merged.records.len(), 2 + 4);
     }
 
