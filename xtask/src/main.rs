@@ -38,6 +38,10 @@ usage: cargo xtask COMMAND
   fuzz [--seconds N] [TARGET...]
                    feed every decoder, or only those named, with what nobody thought of
                    (for N seconds in total; 30 when nothing is said)
+  torture [OPTION]...
+                   try out stores under faults, on real servers: --store NAME[,NAME], --minutes N
+                   or --seconds N for each, --seed S; --cards writes the guarantee cards;
+                   --planted tries out known bugs and --control set-ups that must fail; --help
   install          only install what is missing
   tidy             only the rules of this repository that no compiler knows
   help             this text";
@@ -50,6 +54,7 @@ enum Task {
     Test { quick: bool },
     Bench { sections: Vec<String> },
     Fuzz { seconds: u64, targets: Vec<String> },
+    Torture { options: Vec<String> },
     Install,
     Tidy,
     Help,
@@ -83,6 +88,11 @@ fn parse(arguments: &[String]) -> Option<Task> {
             parse_fuzz(seconds.parse().ok().filter(|seconds| *seconds > 0)?, targets)
         }
         ["fuzz", targets @ ..] => parse_fuzz(fuzz::SECONDS, targets),
+        // What it is told is for the program to judge.
+        ["torture", options @ ..] => {
+            let options = options.iter().map(|&option| option.to_owned()).collect();
+            Some(Task::Torture { options })
+        }
         ["install"] => Some(Task::Install),
         ["tidy"] => Some(Task::Tidy),
         ["help" | "--help" | "-h"] => Some(Task::Help),
@@ -101,6 +111,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
         Task::Bench { sections } => bench(&repository_root()?, sections),
         Task::Fuzz { seconds, targets } => fuzz::run(&repository_root()?, *seconds, targets),
+        Task::Torture { options } => torture(&repository_root()?, options),
         Task::Install => needs::install(&repository_root()?),
         Task::Tidy => tidy::run(&repository_root()?),
         Task::Help => {
@@ -116,6 +127,14 @@ fn bench(root: &Path, sections: &[String]) -> Result<()> {
     command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;
     let words = "cargo bench -p tenure-testkit --features servers --bench table --";
     command::run(command::command(root, words).args(sections))
+}
+
+/// The servers that are tortured are installed first. Optimised, because what is slow is not what
+/// breaks.
+fn torture(root: &Path, options: &[String]) -> Result<()> {
+    needs::install(root)?;
+    let words = "cargo run --release -p tenure-torture --";
+    command::run(command::command(root, words).args(options))
 }
 
 /// Looked up when it runs, not when it is compiled: clones may share one target folder.
@@ -156,6 +175,12 @@ mod tests {
         assert_eq!(parsed("fuzz"), task(fuzz::SECONDS, &[]));
         assert_eq!(parsed("fuzz url key"), task(fuzz::SECONDS, &["url", "key"]));
         assert_eq!(parsed("fuzz --seconds 5 url"), task(5, &["url"]));
+    }
+
+    #[test]
+    fn torture_is_told_what_it_was_told() {
+        let options = ["--seed", "-1"].map(str::to_owned).to_vec();
+        assert_eq!(parsed("torture --seed -1"), Some(Task::Torture { options }));
     }
 
     #[test]

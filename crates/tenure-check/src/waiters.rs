@@ -10,9 +10,10 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// while someone waited for them.
 ///
 /// # What is allowed for
-/// The time that a worker was stopped for is not its own, and a store that is slow is slow for
-/// waiters too: the longest that an answer without a wait took is added to the slack, up to a bound
-/// past which the store itself is to blame.
+/// The time that a worker was stopped for is not its own: whoever waits meanwhile may wait so much
+/// longer. A store that is slow is slow for waiters too: the longest that an answer without a wait
+/// took is added to the slack, up to a bound past which the store itself is to blame. A key that one
+/// may hold who was never answered proves nothing.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let slack = options.slack_nanos().saturating_add(slowest(history));
     for (key, claims) in history.by_key() {
@@ -51,6 +52,20 @@ fn slowest(history: &History) -> u64 {
 
 fn paused(history: &History, worker: u64, from: u64, until: u64) -> u64 {
     history.faults.get(&worker).map_or(0, |faults| faults.paused(from, until))
+}
+
+/// When a worker has been awake for so long since `from`.
+fn awake_for(history: &History, worker: u64, from: u64, length: u64) -> u64 {
+    let mut until = from.saturating_add(length);
+    let pauses = history.faults.get(&worker).into_iter().flat_map(|faults| &faults.pauses);
+    for (begin, end) in pauses.filter(|(_, end)| *end > from) {
+        let begin = (*begin).max(from);
+        if begin >= until {
+            break;
+        }
+        until = until.saturating_add(end.saturating_sub(begin));
+    }
+    until
 }
 
 fn late(history: &History, claim: &Claim, slack: u64) -> Option<String> {
@@ -96,14 +111,18 @@ fn orphaned(
     claims.iter().find_map(|waiter| {
         // One that times the lease itself begins when it begins to wait.
         let from = killed.max(waiter.asked).max(granted);
-        let free_by = from.saturating_add(orphan.ttl).saturating_add(slack);
+        let longest = orphan.ttl.saturating_add(slack);
+        let free_by = awake_for(history, waiter.worker, from, longest);
         let answered = waiter.answer.at().unwrap_or_else(|| gone(history, waiter.worker));
         let waited = waiter.asked <= free_by && answered > free_by;
-        let is_awake = paused(history, waiter.worker, waiter.asked, free_by) == 0;
-        let taken = |other: &&Claim| {
-            other.grant().is_some_and(|(at, other)| other > fence && at <= free_by)
+        let taken = |other: &&Claim| match other.answer {
+            Answer::Granted { at, fence: other } => other > fence && at <= free_by,
+            Answer::None | Answer::Failed { unknown: true, .. } => {
+                other.asked != waiter.asked && other.asked <= free_by && may_hold(other, granted)
+            }
+            Answer::Held { .. } | Answer::Failed { .. } => false,
         };
-        let in_vain = waited && is_awake && !claims.iter().any(taken);
+        let in_vain = waited && !claims.iter().any(taken);
         in_vain.then(|| {
             let Claim { worker, .. } = orphan;
             let text = format!(
@@ -114,6 +133,11 @@ fn orphaned(
             (text, free_by)
         })
     })
+}
+
+/// Whether a claim without a known answer may hold the key at some time after `granted`.
+fn may_hold(claim: &Claim, granted: u64) -> bool {
+    claim.answer.at().is_none_or(|at| at.saturating_add(claim.ttl) >= granted)
 }
 
 /// Whether someone was told that a key is held long after the last who could hold it was killed.
@@ -130,7 +154,8 @@ fn overstayed(
     // Those who were never answered may have held it after that.
     let mut held_until = killed.max(granted);
     claims.iter().filter(|claim| claim.asked < next).find_map(|claim| {
-        let free_by = held_until.saturating_add(orphan.ttl).saturating_add(slack);
+        let longest = orphan.ttl.saturating_add(slack);
+        let free_by = awake_for(history, claim.worker, held_until, longest);
         match claim.answer {
             Answer::None => held_until = held_until.max(gone(history, claim.worker)),
             Answer::Failed { at, unknown: true } => held_until = held_until.max(at),
@@ -216,6 +241,26 @@ mod tests {
     fn an_orphan_that_outlives_its_ttl_is_found() {
         let text = "worker 1 was killed with fence 1, and worker 2 waited 3µs for it";
         assert_eq!(found(&takeover(100 + 3 * TTL), Waiters), [text]);
+    }
+
+    #[test]
+    fn a_waiter_that_was_stopped_may_wait_so_much_longer_and_no_more() {
+        let mut sample = takeover(100 + 3 * TTL);
+        sample.note(2, 0, "", 200, What::Paused);
+        sample.note(2, 0, "", 200 + 2 * TTL, What::Resumed);
+        assert_eq!(found(&sample, Waiters), [""; 0]);
+        let mut sample = takeover(100 + 5 * TTL);
+        sample.note(2, 0, "", 200, What::Paused);
+        sample.note(2, 0, "", 200 + 2 * TTL, What::Resumed);
+        assert_eq!(found(&sample, Waiters).len(), 1);
+    }
+
+    #[test]
+    fn an_orphan_that_one_without_an_answer_may_have_taken_proves_nothing() {
+        let mut sample = takeover(100 + 3 * TTL);
+        sample.asked(3, "k", 150, 0);
+        sample.next(3, 160, What::Failed { kind: "Unknown".into(), unknown: true });
+        assert_eq!(found(&sample, Waiters), [""; 0]);
     }
 
     #[test]

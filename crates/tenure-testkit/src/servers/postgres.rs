@@ -1,6 +1,6 @@
 //! Servers for the `postgres` store.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,14 +33,22 @@ impl Postgres {
     /// # Errors
     /// When it cannot be started.
     pub fn start(settings: &[&str]) -> Result<Self> {
-        Self::start_on(settings, |data| {
-            let mut initdb = as_user(&binary("initdb")?);
-            initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]);
-            run(initdb.arg(data))?;
-            let rules = data.join("pg_hba.conf");
-            let others = std::fs::read_to_string(&rules)?;
-            Ok(std::fs::write(rules, format!("host all {LOCKED} all scram-sha-256\n{others}"))?)
-        })
+        Self::start_on(settings, make_empty)
+    }
+
+    /// Starts one on an empty database, with these variables in its environment.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_in(variables: &[(&str, &OsStr)]) -> Result<Self> {
+        // Not for whatever comes before it: that runs as another user.
+        let mut wrapper: Vec<OsString> = vec!["env".into()];
+        for (name, value) in variables {
+            let mut variable = OsString::from(format!("{name}="));
+            variable.push(value);
+            wrapper.push(variable);
+        }
+        Self::launch(wrapper, &[], make_empty)
     }
 
     /// Starts one on a data folder that `prepare` fills.
@@ -48,11 +56,21 @@ impl Postgres {
     /// # Errors
     /// When it cannot be started.
     pub fn start_on(settings: &[&str], prepare: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        Self::launch(Vec::new(), settings, prepare)
+    }
+
+    /// `wrapper` is a command that ends by being the one whose line follows.
+    fn launch(
+        wrapper: Vec<OsString>,
+        settings: &[&str],
+        prepare: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
         let server = Server::start("postgres", |port, folder| {
             give(folder)?;
             let data = folder.join("data");
             prepare(&data)?;
-            let mut arguments: Vec<OsString> = vec!["-D".into(), data.into()];
+            let mut arguments = wrapper;
+            arguments.extend([binary("postgres")?.into(), "-D".into(), data.into()]);
             let socket = format!("unix_socket_directories={}", folder.display());
             for setting in [
                 "listen_addresses=127.0.0.1",
@@ -65,7 +83,7 @@ impl Postgres {
             }
             arguments.extend(settings.iter().map(Into::into));
             Ok(Program {
-                path: binary("postgres")?,
+                path: arguments.remove(0).into(),
                 arguments,
                 environment: Vec::new(),
                 user: is_root().then_some(USER),
@@ -178,6 +196,16 @@ impl Service for Pooled {
         // Without the search for wake-ups, which may take seconds to find none.
         format!("{}&listen=false", self.postgres.url(room, Some(at.unwrap_or(self.address()))))
     }
+}
+
+/// Makes an empty database in the data folder.
+fn make_empty(data: &Path) -> Result<()> {
+    let mut initdb = as_user(&binary("initdb")?);
+    initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]);
+    run(initdb.arg(data))?;
+    let rules = data.join("pg_hba.conf");
+    let others = std::fs::read_to_string(&rules)?;
+    Ok(std::fs::write(rules, format!("host all {LOCKED} all scram-sha-256\n{others}"))?)
 }
 
 fn answers(port: u16) -> Result<Box<dyn Fn() -> bool + Send + Sync>> {

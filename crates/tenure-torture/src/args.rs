@@ -1,0 +1,127 @@
+//! The command line.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::dice::Dice;
+use crate::subject::{self, Subject};
+
+/// Real stores under real faults, and a verdict on what was seen.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "torture")]
+pub(crate) struct Args {
+    /// The stores, by name; every one, if none is named.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    pub(crate) store: Vec<String>,
+    /// So many stores, chosen by the seed.
+    #[arg(long, value_name = "COUNT", conflicts_with = "store")]
+    pub(crate) stores: Option<usize>,
+    /// How long to try out each store, in minutes.
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) minutes: Option<u64>,
+    /// How long to try out each store, in seconds; with `--stores`, all of them together.
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Where all chance comes from; of the time of day, if it is not given.
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Write a guarantee card for each store into docs/guarantees.
+    #[arg(long)]
+    pub(crate) cards: bool,
+    /// Try out the planted bugs whose name contains this instead, and what the checkers find.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) planted: Option<String>,
+    /// Try out only the set-ups that must fail.
+    #[arg(long)]
+    pub(crate) control: bool,
+    /// Keep the histories, whatever was found in them.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// How many processes work at a time.
+    #[arg(long, value_name = "COUNT", default_value_t = 12)]
+    pub(crate) workers: usize,
+    /// How many tasks each of them has.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) tasks: u64,
+}
+
+impl Args {
+    /// The stores to try out.
+    pub(crate) fn subjects(&self, seed: u64) -> Result<Vec<Subject>> {
+        if let Some(count) = self.stores {
+            return Ok(some(count, seed));
+        }
+        if self.store.is_empty() {
+            return Ok(subject::ALL.to_vec());
+        }
+        let named = |name: &String| {
+            let names: Vec<&str> = subject::ALL.iter().map(|subject| subject.name).collect();
+            let known = || format!("no store {name:?}; there are {}", names.join(", "));
+            subject::named(name).with_context(known)
+        };
+        self.store.iter().map(named).collect()
+    }
+
+    /// How long to try out each store.
+    pub(crate) fn length(&self) -> Duration {
+        match (self.minutes, self.seconds, self.stores) {
+            (_, Some(seconds), Some(stores)) => {
+                Duration::from_secs(seconds) / u32::try_from(stores.max(1)).unwrap_or(1)
+            }
+            (_, Some(seconds), None) => Duration::from_secs(seconds),
+            (Some(minutes), None, _) => Duration::from_secs(60 * minutes),
+            (None, None, _) => Duration::from_secs(60),
+        }
+    }
+
+    /// How long a control or a planted bug is tried out: a third of a minute, or as told in
+    /// seconds.
+    pub(crate) fn control_length(&self) -> Duration {
+        Duration::from_secs(self.seconds.filter(|_| self.stores.is_none()).unwrap_or(20))
+    }
+}
+
+/// So many stores, without any twice.
+fn some(count: usize, seed: u64) -> Vec<Subject> {
+    let mut left = subject::ALL.to_vec();
+    let mut dice = Dice::part(seed, 0x57);
+    let mut chosen = Vec::new();
+    while chosen.len() < count && !left.is_empty() {
+        let place = usize::try_from(dice.below(left.len() as u64)).unwrap_or(0);
+        chosen.push(left.remove(place));
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Args {
+        Args::try_parse_from(["torture"].into_iter().chain(line.split_whitespace())).unwrap()
+    }
+
+    #[test]
+    fn two_stores_share_the_time_and_are_chosen_by_the_seed() {
+        let args = parsed("--seconds 60 --stores 2");
+        assert_eq!(args.length(), Duration::from_secs(30));
+        let names = |seed| {
+            let subjects = args.subjects(seed).unwrap();
+            subjects.iter().map(|subject| subject.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(3), names(3));
+        assert!((0..20).any(|seed| names(seed) != names(3)));
+        assert!((0..20).all(|seed| names(seed).len() == 2 && names(seed)[0] != names(seed)[1]));
+    }
+
+    #[test]
+    fn stores_are_named_and_minutes_are_for_each() {
+        let args = parsed("--store redis,file --minutes 7");
+        assert_eq!(args.length(), Duration::from_secs(420));
+        assert_eq!(args.subjects(1).unwrap().len(), 2);
+        assert!(parsed("--store nothing").subjects(1).is_err());
+        assert_eq!(parsed("").subjects(1).unwrap().len(), subject::ALL.len());
+    }
+}

@@ -1,0 +1,212 @@
+//! Guarantee cards: what was done to a store and what was found, as Markdown.
+
+use std::fmt::Write;
+
+use tenure::store::Class;
+use tenure_check::Checker;
+
+use crate::report::{control, faults, letter};
+use crate::run::{Order, Outcome};
+use crate::setting::Setting;
+
+/// What begins the line of a card that the summary is made of.
+pub(crate) const SUMMARY: &str = "<!-- summary ";
+
+/// A row of a table.
+fn row(cells: &[&str]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// A table with these heads.
+fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut text = row(heads);
+    text += &format!("|{}\n", "---|".repeat(heads.len()));
+    for cells in rows {
+        text += &row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    text
+}
+
+/// The command that makes this card.
+pub(crate) fn command(outcome: &Outcome) -> String {
+    let order = &outcome.order;
+    let (seconds, seed) = (order.length.as_secs(), order.seed);
+    let length = match seconds % 60 {
+        0 => format!("--minutes {}", seconds / 60),
+        _ => format!("--seconds {seconds}"),
+    };
+    let usual = Order::new(order.subject, order.length, seed);
+    let mut more = String::new();
+    if order.workers != usual.workers {
+        more += &format!(" --workers {}", order.workers);
+    }
+    if order.tasks != usual.tasks {
+        more += &format!(" --tasks {}", order.tasks);
+    }
+    let name = order.subject.name;
+    format!("cargo xtask torture --store {name} {length} --seed {seed}{more} --cards")
+}
+
+/// The card of a store.
+pub(crate) fn render(outcome: &Outcome, setting: &Setting) -> String {
+    let (name, judgement) = (outcome.order.subject.name, &outcome.judgement);
+    let violations: usize = judgement.broken().iter().map(|(_, count)| count).sum();
+    let operations = judgement.tally.operations();
+    let mut card = format!("# Guarantee card: {name}\n\n");
+    let _ = writeln!(
+        card,
+        "{SUMMARY}| [{name}]({}.md) | {} | {} | {operations} | {} | {violations} | {} | -->\n",
+        outcome.order.subject.slug(),
+        outcome.version,
+        letter(outcome.class),
+        outcome.struck.len(),
+        setting.date,
+    );
+    card += &facts(outcome, setting);
+    card += &format!("\nMade by:\n\n```sh\n{}\n```\n", command(outcome));
+    card += &class(outcome);
+    let total = outcome.struck.len();
+    let _ = write!(card, "\n## Faults: {total}\n\n");
+    let rows = faults(outcome).into_iter();
+    let rows = rows.map(|(kind, count)| vec![kind.text().to_owned(), count.to_string()]);
+    card += &table(&["fault", "times"], rows);
+    let _ = write!(card, "\n## Operations: {operations}\n\n");
+    let rows = judgement.tally.rows();
+    let rows = rows.map(|(name, count)| vec![name.to_owned(), count.to_string()]);
+    card += &table(&["operation", "times"], rows);
+    card += &found(outcome, violations);
+    card += &controls(outcome);
+    card
+}
+
+fn facts(outcome: &Outcome, setting: &Setting) -> String {
+    let order = &outcome.order;
+    let rows = [
+        ("version", outcome.version.clone()),
+        ("configuration", order.subject.configuration.to_owned()),
+        (
+            "workers",
+            format!(
+                "{} processes of {} tasks at a time, {} started; {} keys, ttl 2 s and 10 s",
+                order.workers, order.tasks, outcome.started, order.keys
+            ),
+        ),
+        ("length", format!("{} s", order.length.as_secs())),
+        ("seed", order.seed.to_string()),
+        ("date", setting.date.clone()),
+        ("machine", setting.machine.clone()),
+    ];
+    table(&["", ""], rows.map(|(name, value)| vec![name.to_owned(), value]))
+}
+
+fn class(outcome: &Outcome) -> String {
+    let says = match outcome.class {
+        Class::Fenced => {
+            "fenced-correct: fences grow and grants hold through every fault that the store \
+             survives"
+        }
+        Class::Efficiency => {
+            "efficiency only: a fail-over, a restart or an eviction may lose a \
+                              grant"
+        }
+    };
+    let mut text = format!("\n## Class {}\n\nThis set-up is {says}.", letter(outcome.class));
+    text += " What the store found out about itself:\n\n";
+    if outcome.findings.is_empty() {
+        text += "- nothing that lowers it.\n";
+    }
+    for finding in &outcome.findings {
+        let _ = writeln!(text, "- {} ({}): {}", finding.topic, finding.severity, finding.text);
+    }
+    text
+}
+
+fn found(outcome: &Outcome, violations: usize) -> String {
+    let judgement = &outcome.judgement;
+    let mut rows: Vec<Vec<String>> = Checker::ALL
+        .into_iter()
+        .map(|checker| {
+            let count = judgement.verdict.of(checker).count().to_string();
+            vec![checker.name().to_owned(), checker.promise().to_owned(), count]
+        })
+        .collect();
+    let promise = "a guard that is kept alive goes on, unless there was a reason not to";
+    rows.push(vec!["kept".to_owned(), promise.to_owned(), judgement.kept.len().to_string()]);
+    let promise = "what nobody was told of is given back";
+    rows.push(vec!["undone".to_owned(), promise.to_owned(), judgement.undone.len().to_string()]);
+    let heads = ["checker", "what holds where it finds nothing", "violations"];
+    let mut text = format!("\n## Violations: {violations}\n\n{}", table(&heads, rows));
+    let undecided = judgement.verdict.undecided.len();
+    if undecided > 0 {
+        let _ = write!(text, "\nThe order of events was too much to decide on {undecided} keys.\n");
+    }
+    text
+}
+
+fn controls(outcome: &Outcome) -> String {
+    format!(
+        "\n## Controls\n\n- Writes by workers that had lost the lock: {} refused by the fenced \
+         sink.\n- A counter beside it that does not check the fence {}.\n- Clocks are moved by \
+         libfaketime, in workers only: it moves what the C library tells, so wall clocks and \
+         timers; the boot clock that leases are measured with is read past it.\n",
+        outcome.judgement.verdict.stale_refused,
+        control(outcome)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fault::{Kind, Struck};
+    use crate::judge::Judgement;
+    use crate::subject;
+
+    fn outcome() -> Outcome {
+        let subject = subject::named("object/seaweedfs").unwrap();
+        let target = "worker 1".to_owned();
+        let kind = Kind::WorkerPause;
+        Outcome {
+            order: Order::new(subject, Duration::from_secs(420), 7),
+            version: "SeaweedFS 4.47".to_owned(),
+            class: Class::Fenced,
+            findings: Vec::new(),
+            struck: vec![Struck { kind, target, link: None, begin: 1, end: 2 }],
+            started: 12,
+            judgement: Judgement { kept: vec!["x".to_owned()], ..Judgement::default() },
+            took: Duration::ZERO,
+            judged_in: Duration::ZERO,
+            folder: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn a_card_tells_all() {
+        let (date, machine) = ("2026-11-17".to_owned(), "2 cores, Linux 6".to_owned());
+        let card = render(&outcome(), &Setting { date, machine });
+        for line in [
+            "# Guarantee card: object/seaweedfs",
+            "<!-- summary | [object/seaweedfs](object-seaweedfs.md) | SeaweedFS 4.47 | F | 0 | 1 \
+             | 1 | 2026-11-17 | -->",
+            "cargo xtask torture --store object/seaweedfs --minutes 7 --seed 7 --cards",
+            "## Class F",
+            "| SIGSTOP of a worker for 0.5, 1.5 or 3 × ttl | 1 |",
+            "| fences | fences only grow | 0 |",
+            "## Violations: 1",
+            "| machine | 2 cores, Linux 6 |",
+        ] {
+            assert!(card.lines().any(|found| found == line), "no {line:?} in:\n{card}");
+        }
+        assert!(card.contains("not exercised"), "{card}");
+    }
+
+    #[test]
+    fn a_length_that_is_no_minute_is_told_in_seconds() {
+        let mut outcome = outcome();
+        outcome.order.length = Duration::from_secs(90);
+        outcome.order.tasks = 3;
+        assert!(command(&outcome).ends_with(" --seconds 90 --seed 7 --tasks 3 --cards"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Workers whose clock is not to be trusted, by libfaketime.
+//!
+//! It moves what the C library tells. tenure reads the boot clock by a system call of its own, and
+//! that is not moved; the wall clock that it shows to people is, and so are, at another rate, the
+//! timers of its runtime.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// How the clock of a worker goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clockwork {
+    /// As it should.
+    True,
+    /// Its wall clock jumps on command.
+    Stepping,
+    /// At so many hundredths of the rate that it should.
+    Rate(u32),
+}
+
+/// The library that moves the clocks.
+pub(crate) fn library() -> Result<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").context("no /usr/lib")?;
+    let inside = folders.flatten().map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
+    let mut found = inside.filter(|path| path.is_file());
+    found.next().context("libfaketime is not installed: run `cargo xtask install`")
+}
+
+/// Where the time of a worker that steps stands.
+fn order(folder: &Path, worker: u64) -> PathBuf {
+    folder.join(format!("clock-{worker}"))
+}
+
+impl Clockwork {
+    /// What a worker with this clock has in its environment.
+    pub(crate) fn environment(
+        self,
+        library: &Path,
+        folder: &Path,
+        worker: u64,
+    ) -> Result<Vec<(OsString, OsString)>> {
+        let mut all: Vec<(OsString, OsString)> = Vec::new();
+        let mut set = |name: &str, value: OsString| all.push((name.into(), value));
+        match self {
+            Self::True => return Ok(all),
+            Self::Stepping => {
+                let path = order(folder, worker);
+                fs::write(&path, "+0\n")?;
+                set("FAKETIME_TIMESTAMP_FILE", path.into());
+                set("FAKETIME_CACHE_DURATION", "1".into());
+                // A monotonic clock never steps.
+                set("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
+            }
+            Self::Rate(percent) => {
+                set("FAKETIME", format!("+0 x{}.{:02}", percent / 100, percent % 100).into());
+            }
+        }
+        set("LD_PRELOAD", library.into());
+        Ok(all)
+    }
+}
+
+/// Lets the wall clock of a worker jump, to an hour ahead or behind, or back to the truth.
+pub(crate) fn step(folder: &Path, worker: u64, choice: u64) -> Result<()> {
+    let text = match choice % 3 {
+        0 => "+1h\n",
+        1 => "-1h\n",
+        _ => "+0\n",
+    };
+    Ok(fs::write(order(folder, worker), text)?)
+}
+
+/// Takes away what the library leaves behind in a worker that was killed.
+pub(crate) fn clean(pid: u32) {
+    for name in ["faketime_shm_", "sem.faketime_sem_"] {
+        let _ = fs::remove_file(format!("/dev/shm/{name}{pid}"));
+    }
+}

@@ -1,0 +1,57 @@
+//! Set-ups that must fail: a harness that finds nothing wrong with them finds nothing.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tenure::store::Class;
+
+use crate::fault::Kind;
+use crate::job::Style;
+use crate::report::letter;
+use crate::run::{Order, Outcome, run};
+use crate::subject::{RUSHED, Subject, VOLATILE};
+
+/// What became of one.
+#[derive(Debug)]
+pub(crate) struct Control {
+    why: &'static str,
+    /// Whether the store has to say itself that it is of class E.
+    confesses: bool,
+    pub(crate) outcome: Outcome,
+}
+
+impl Control {
+    /// Whether it failed as it must: it was found out, and had said so itself where it can know.
+    pub(crate) fn is_good(&self) -> bool {
+        let confessed = self.outcome.class == Class::Efficiency || !self.confesses;
+        confessed && !self.outcome.judgement.broken().is_empty()
+    }
+
+    /// One sentence about it.
+    pub(crate) fn text(&self) -> String {
+        let Outcome { class, version, judgement, .. } = &self.outcome;
+        let found = judgement.broken();
+        let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let how = if self.is_good() { "failed as it must" } else { "was NOT found out" };
+        let why = self.why;
+        format!(
+            "{version}, {why}, says class {} and {how}: {}",
+            letter(*class),
+            if found.is_empty() { "nothing found".to_owned() } else { found.join(", ") }
+        )
+    }
+}
+
+/// Tries all of them out.
+pub(crate) async fn controls(length: Duration, seed: u64) -> Result<Vec<Control>> {
+    let kills = vec![Kind::ServerKill, Kind::WorkerKill, Kind::WorkerPause];
+    let order = |subject: Subject, kinds| Order { kinds, ..Order::new(subject, length, seed) };
+    let volatile = order(VOLATILE, kills);
+    let rushed = Order { style: Style::Long, ..order(RUSHED, vec![Kind::WorkerPause]) };
+    let (forgets, races) =
+        ("which keeps nothing, killed and started again", "whose clock runs 20 % fast");
+    Ok(vec![
+        Control { why: forgets, confesses: true, outcome: run(volatile).await? },
+        Control { why: races, confesses: false, outcome: run(rushed).await? },
+    ])
+}

@@ -1,0 +1,49 @@
+//! What workers do besides asking for locks and giving them back.
+
+use serde::{Deserialize, Serialize};
+
+/// One line of a worker's second history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Deed {
+    /// The number of the worker.
+    #[serde(rename = "w")]
+    pub(crate) worker: u64,
+    /// Which of its claims this is about; 0 where it is about none.
+    #[serde(rename = "c")]
+    pub(crate) claim: u64,
+    /// The key; empty where it is not known.
+    #[serde(rename = "k")]
+    pub(crate) key: String,
+    /// When, in nanoseconds on the boot clock.
+    #[serde(rename = "t")]
+    pub(crate) at: u64,
+    /// What.
+    #[serde(flatten)]
+    pub(crate) what: Done,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub(crate) enum Done {
+    /// The store was asked who holds the key, and said.
+    Looked,
+    /// It did not say.
+    LookFailed {
+        /// The kind of the error.
+        kind: String,
+    },
+    /// The key is about to be taken from whoever holds it.
+    ForceAsked,
+    /// The store said what came of it.
+    Forced,
+    /// The store did not say.
+    ForceFailed {
+        /// The kind of the error.
+        kind: String,
+    },
+    /// A lease was prolonged by its guard.
+    Renewed,
+    /// A guard that is kept alive was found not to hold any more, and had not been given back.
+    Gone,
+}

@@ -1,0 +1,154 @@
+//! The verdict on a run, from all that was written down.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure::Locks;
+use tenure::clock::{Clock, SystemClock};
+use tenure::error::Chain;
+use tenure::store::Timing;
+use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
+
+use crate::fault::Struck;
+use crate::job::{TTL_LONG, key};
+use crate::merge::{Merged, merge, read};
+use crate::subject::Subject;
+use crate::tally::Tally;
+use crate::{kept, undone};
+
+/// How much longer than its ttl a dead worker may keep its key.
+pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
+
+/// How long a store may take until it is well again in the end.
+const RECOVERS_MAX: Duration = Duration::from_secs(60);
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    /// Guards that lost their lease for no reason.
+    pub(crate) kept: Vec<String>,
+    /// Keys that were held by nobody.
+    pub(crate) undone: Vec<String>,
+    pub(crate) tally: Tally,
+    pub(crate) torn: usize,
+}
+
+impl Judgement {
+    /// The checkers that found something, and how much.
+    pub(crate) fn broken(&self) -> Vec<(&'static str, usize)> {
+        let all = Checker::ALL.map(|checker| (checker.name(), self.verdict.of(checker).count()));
+        let more = [("kept", self.kept.len()), ("undone", self.undone.len())];
+        all.into_iter().chain(more).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// What was found, one line for each.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
+        let kept = self.kept.iter().map(|text| format!("kept: {text}"));
+        let undone = self.undone.iter().map(|text| format!("undone: {text}"));
+        self.verdict.violations.iter().map(of).chain(kept).chain(undone).collect()
+    }
+}
+
+/// What the judge has to know besides what the workers wrote.
+#[derive(Debug)]
+pub(crate) struct Case<'a> {
+    pub(crate) subject: Subject,
+    pub(crate) folder: &'a Path,
+    pub(crate) struck: &'a [Struck],
+    pub(crate) links: &'a BTreeMap<u64, usize>,
+    pub(crate) timing: Timing,
+    /// How late this process was at the worst.
+    pub(crate) lag: Duration,
+    /// Keys that are still held.
+    pub(crate) left: &'a [String],
+}
+
+/// Judges a run.
+pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
+    let mut lines = read(case.folder).context("the histories cannot be read")?;
+    let deeds = std::mem::take(&mut lines.deeds);
+    let tally = Tally::new(&lines.records, &deeds);
+    let torn = lines.torn;
+    lines.deeds = deeds.clone();
+    let Merged { records, away } = merge(lines, case.struck, case.subject, case.links);
+    let claims = grants(&records);
+    let history = History::new(records);
+    let is_observed = case.timing == Timing::Observer;
+    let mut verdict = check(&history, &options(case, is_observed));
+    verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
+    let kept = kept::check(&history, &deeds, &claims, &away);
+    let undone = if is_observed { Vec::new() } else { undone::check(&history) };
+    Ok(Judgement { verdict, kept, undone, tally, torn })
+}
+
+fn options(case: &Case<'_>, is_observed: bool) -> Options {
+    Options {
+        // Workers on a machine that is busy are late, and that is no fault of the store.
+        slack: ORPHAN_MAX + case.lag * 2,
+        is_lossy: true,
+        is_observed,
+        // Who times leases by looking stops to believe a tenth earlier.
+        drift_permille: if is_observed { 120 } else { 20 },
+        ..Options::default()
+    }
+}
+
+/// The ttl and the fence of every claim that was granted.
+fn grants(records: &[Record]) -> BTreeMap<(u64, u64), (u64, u64)> {
+    let mut ttls = BTreeMap::new();
+    for record in records {
+        if let What::Asked { ttl, .. } = record.what {
+            ttls.insert((record.worker, record.claim), ttl);
+        }
+    }
+    let of = |record: &Record| {
+        let What::Granted { fence } = record.what else { return None };
+        let claim = (record.worker, record.claim);
+        Some((claim, (*ttls.get(&claim)?, fence)))
+    };
+    records.iter().filter_map(of).collect()
+}
+
+fn overdue(key: &str) -> Violation {
+    let longest = TTL_LONG + ORPHAN_MAX;
+    let text = format!("it is still held {longest:?} after the last worker ended");
+    let at = SystemClock.now().as_nanos();
+    Violation { checker: Checker::Waiters, key: key.to_owned(), text, at }
+}
+
+/// The keys that are held although every lease must have ended. A store that is not well yet after
+/// its last fault is waited for.
+pub(crate) async fn left_over(locks: &Locks, keys: u64) -> Result<Vec<String>> {
+    let gone = SystemClock.now() + RECOVERS_MAX;
+    while let Err(error) = locks.is_locked(&key(0)).await {
+        ensure!(SystemClock.now() < gone, "it does not recover: {}", Chain(&error));
+        SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+    }
+    let latest = SystemClock.now() + TTL_LONG + ORPHAN_MAX;
+    let mut left: Vec<String> = (0..keys).map(key).collect();
+    loop {
+        let is_last = SystemClock.now() >= latest;
+        let mut held = Vec::new();
+        for key in left {
+            // What cannot be asked now can be asked again, but for the last time.
+            let is_free = match locks.is_locked(&key).await {
+                Err(error) if is_last => return Err(error.into()),
+                answer => answer.is_ok_and(|held| !held),
+            };
+            if !is_free {
+                held.push(key);
+            }
+        }
+        left = held;
+        if left.is_empty() || is_last {
+            return Ok(left);
+        }
+        SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+    }
+}

@@ -1,0 +1,144 @@
+//! `torture`: real stores under real faults, and a verdict on what was seen.
+//!
+//! ```text
+//!              ┌─ nemesis (a plan, from the seed) ─▶ arena ─▶ server, network, workers
+//! args ─▶ run ─┤
+//!              └─ fleet ─▶ workers (processes) ─▶ proxies ─▶ the server
+//!                            │ histories, deeds            └─ sink (a process)
+//!                            ▼
+//!                   merge ─▶ judge (tenure-check) ─▶ report, card
+//! ```
+//!
+//! The roles of the other processes are this program again, under names that no person types.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
+
+mod arena;
+mod args;
+mod card;
+mod clockwork;
+mod control;
+mod deed;
+mod dice;
+mod fault;
+mod fleet;
+mod job;
+mod journal;
+mod judge;
+mod kept;
+mod log;
+mod merge;
+mod nemesis;
+mod planted;
+mod report;
+mod run;
+mod setting;
+mod shelf;
+mod sink;
+mod subject;
+mod tally;
+mod tether;
+mod turn;
+mod undone;
+mod witness;
+mod worker;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use args::Args;
+use clap::Parser;
+use run::Order;
+use shelf::Shelf;
+use subject::Subject;
+use tenure::clock::{Clock, SystemClock};
+use tokio::runtime::Builder;
+
+fn main() -> ExitCode {
+    tenure_testkit::role::run_if_asked();
+    if let Some(exit) = worker::part().or_else(sink::part) {
+        return exit;
+    }
+    let args = Args::parse();
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let outcome = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(torture(&args)));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("torture: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn torture(args: &Args) -> Result<bool> {
+    let seed = args.seed.unwrap_or_else(|| SystemClock.now().as_nanos() % 1_000_000);
+    println!("seed {seed}");
+    let shelf = args.cards.then(Shelf::open).transpose()?;
+    let shelf = shelf.as_ref();
+    if args.control {
+        return control_run(args, seed, shelf).await;
+    }
+    if let Some(filter) = &args.planted {
+        return hunt(args, filter, seed, shelf).await;
+    }
+    let mut good = true;
+    for subject in args.subjects(seed)? {
+        good &= try_out(args, subject, seed, shelf).await?;
+    }
+    // Whoever makes all cards makes them whole.
+    if args.cards && args.store.is_empty() {
+        good &= control_run(args, seed, shelf).await?;
+        good &= hunt(args, "", seed, shelf).await?;
+    }
+    Ok(good)
+}
+
+async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    println!("{}: for {} s", subject.name, args.length().as_secs());
+    let order = Order::new(subject, args.length(), seed);
+    let order = Order { workers: args.workers, tasks: args.tasks, ..order };
+    let outcome = run::run(order).await.with_context(|| subject.name)?;
+    for line in report::lines(&outcome) {
+        println!("{line}");
+    }
+    if let Some(shelf) = shelf {
+        shelf.put(&outcome)?;
+    }
+    let good = report::is_good(&outcome);
+    if good && !args.keep {
+        std::fs::remove_dir_all(&outcome.folder)?;
+    } else {
+        println!("  history: {}", outcome.folder.display());
+        println!("  again: {}", card::command(&outcome).replace(" --cards", ""));
+    }
+    Ok(good)
+}
+
+async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    let controls = control::controls(args.control_length(), seed).await?;
+    if let Some(shelf) = shelf {
+        shelf.put_controls(&controls)?;
+    }
+    for control in &controls {
+        println!("control: {}", control.text());
+        if args.keep {
+            println!("  history: {}", control.outcome.folder.display());
+        } else {
+            std::fs::remove_dir_all(&control.outcome.folder)?;
+        }
+    }
+    Ok(controls.iter().all(control::Control::is_good))
+}
+
+async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    let length = args.control_length();
+    let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
+    let hunts = planted::hunt(filter, store, length, seed, args.keep).await?;
+    if let Some(shelf) = shelf {
+        let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
+        shelf.put_hunts(&hunts, &more)?;
+    }
+    Ok(hunts.iter().all(planted::Hunt::is_good))
+}

@@ -1,0 +1,241 @@
+//! Known bugs, switched on in the workers one at a time: a harness that does not find them proves
+//! nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tenure::planted::Bug;
+use tenure::{LocksBuilder, Store};
+use tenure_testkit::mutants::{Mutant, StoreBug};
+
+use crate::fault::Kind;
+use crate::job::Style;
+use crate::run::{Order, run};
+use crate::subject::{self, Subject};
+
+/// A bug of the client, or of the store.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Client(Bug),
+    Store(StoreBug),
+}
+
+/// A bug, and the set-up in which it shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planted {
+    name: &'static str,
+    what: What,
+    store: &'static str,
+    style: Style,
+    kinds: &'static [Kind],
+    operation_timeout: Duration,
+    /// How long it must be tried out at the least.
+    length_min: Duration,
+}
+
+const PATIENT: Duration = Duration::from_secs(9);
+
+const CLIENT: Planted = Planted {
+    name: "",
+    what: What::Client(Bug::CachedBelief),
+    store: "redis",
+    style: Style::Mixed,
+    kinds: &[Kind::WorkerPause, Kind::WorkerKill],
+    operation_timeout: Duration::from_millis(1500),
+    length_min: Duration::ZERO,
+};
+
+/// All of them. Each is tried out on one store, with the faults that bring it to light.
+const ALL: &[Planted] = &[
+    Planted { name: "cached-belief", style: Style::Long, ..CLIENT },
+    Planted {
+        name: "forgotten-reply",
+        what: What::Client(Bug::ForgottenReply),
+        style: Style::AtOnce,
+        kinds: &[Kind::LostReply],
+        ..CLIENT
+    },
+    Planted {
+        name: "assumed-grant",
+        what: What::Client(Bug::AssumedGrant),
+        store: "postgres",
+        kinds: &[Kind::LostReply, Kind::LostReplies],
+        ..CLIENT
+    },
+    Planted {
+        name: "absent-is-final",
+        what: What::Client(Bug::AbsentIsFinal),
+        store: "postgres",
+        style: Style::AtOnce,
+        kinds: &[Kind::LateRequests],
+        length_min: Duration::from_secs(40),
+        ..CLIENT
+    },
+    Planted {
+        name: "silent-loss",
+        what: What::Client(Bug::SilentLoss),
+        store: "etcd",
+        style: Style::Long,
+        kinds: &[Kind::Cut, Kind::Sinking],
+        length_min: Duration::from_secs(40),
+        ..CLIENT
+    },
+    Planted {
+        name: "unstopped-work",
+        what: What::Client(Bug::UnstoppedWork),
+        style: Style::Run,
+        kinds: &[Kind::Cut, Kind::LostRequests],
+        ..CLIENT
+    },
+    Planted {
+        name: "unbounded-renewal",
+        what: What::Client(Bug::UnboundedRenewal),
+        style: Style::Longest,
+        kinds: &[Kind::HalfOpen],
+        length_min: Duration::from_secs(40),
+        operation_timeout: PATIENT,
+        ..CLIENT
+    },
+    Planted {
+        name: "belief-from-reply",
+        what: What::Client(Bug::BeliefFromReply),
+        style: Style::Long,
+        kinds: &[Kind::Sinking],
+        length_min: Duration::from_secs(40),
+        ..CLIENT
+    },
+    Planted { name: "expires-early", what: What::Store(StoreBug::ExpiresEarly), ..HELD_LONG },
+    Planted { name: "release-takes-any", what: What::Store(StoreBug::ReleaseTakesAny), ..CLIENT },
+    Planted {
+        name: "ignores-condition",
+        what: What::Store(StoreBug::IgnoresCondition),
+        store: "file",
+        ..CLIENT
+    },
+    Planted {
+        name: "fence-restarts",
+        what: What::Store(StoreBug::FenceRestarts),
+        store: "file",
+        ..CLIENT
+    },
+];
+
+const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
+
+impl Planted {
+    /// The bug of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        ALL.iter().copied().find(|planted| planted.name == name)
+    }
+
+    /// Switches it on.
+    pub(crate) fn plant(
+        self,
+        builder: LocksBuilder,
+        store: Arc<dyn Store>,
+    ) -> (LocksBuilder, Arc<dyn Store>) {
+        match self.what {
+            What::Client(bug) => (builder.plant(bug), store),
+            What::Store(bug) => (builder, Arc::new(Mutant::new(store, bug))),
+        }
+    }
+
+    fn order(self, length: Duration, seed: u64) -> Result<Order> {
+        let subject = subject::named(self.store).context("no such store")?;
+        let order = Order::new(subject, length.max(self.length_min), seed);
+        Ok(Order {
+            kinds: self.kinds.to_vec(),
+            style: self.style,
+            planted: Some(self.name.to_owned()),
+            operation_timeout: self.operation_timeout,
+            ..order
+        })
+    }
+}
+
+/// What became of one bug.
+#[derive(Clone, Debug)]
+pub(crate) struct Hunt {
+    pub(crate) bug: &'static str,
+    pub(crate) store: &'static str,
+    /// The checkers that found it, and how often.
+    pub(crate) found: Vec<(&'static str, usize)>,
+    /// What the same run without the bug found: nothing, or the hunt proves nothing.
+    pub(crate) sound: Vec<(&'static str, usize)>,
+    pub(crate) example: String,
+}
+
+impl Hunt {
+    /// Whether it was found, and nothing where it is not.
+    pub(crate) fn is_good(&self) -> bool {
+        !self.found.is_empty() && self.sound.is_empty()
+    }
+
+    /// One line about it.
+    pub(crate) fn line(&self) -> String {
+        let list = |all: &[(&str, usize)]| {
+            let all: Vec<String> = all.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            if all.is_empty() { "NOTHING".to_owned() } else { all.join(", ") }
+        };
+        let Self { bug, store, found, sound, example } = self;
+        let without = match sound.is_empty() {
+            true => String::new(),
+            false => format!(" (WITHOUT IT TOO: {})", list(sound)),
+        };
+        format!("{bug:18} {store:10} {}{without}: {example}", list(found))
+    }
+}
+
+/// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes
+/// of each. On another store than its own, if one is named.
+pub(crate) async fn hunt(
+    filter: &str,
+    store: Option<Subject>,
+    length: Duration,
+    seed: u64,
+    keep: bool,
+) -> Result<Vec<Hunt>> {
+    let mut hunts = Vec::new();
+    for planted in ALL.iter().filter(|planted| planted.name.contains(filter)) {
+        let store = store.map_or(planted.store, |subject| subject.name);
+        let planted = Planted { store, ..*planted };
+        let order = planted.order(length, seed)?;
+        let sound = run(Order { planted: None, ..order.clone() }).await?;
+        ensure!(sound.judgement.tally.granted() > 0, "{}: nothing was granted", planted.name);
+        let outcome = run(order).await.with_context(|| planted.name)?;
+        for run in [&sound, &outcome] {
+            if keep {
+                println!("{}: history {}", planted.name, run.folder.display());
+            } else {
+                std::fs::remove_dir_all(&run.folder)?;
+            }
+        }
+        let hunt = Hunt {
+            bug: planted.name,
+            store: planted.store,
+            found: outcome.judgement.broken(),
+            sound: sound.judgement.broken(),
+            example: outcome.judgement.texts().into_iter().next().unwrap_or_default(),
+        };
+        println!("{}", hunt.line());
+        hunts.push(hunt);
+    }
+    Ok(hunts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_of_the_client_is_there_once_and_on_a_store() {
+        let mut names: Vec<&str> = ALL.iter().map(|planted| planted.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+        let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
+        assert_eq!(ALL.iter().filter(client).count(), 8);
+        assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
+    }
+}

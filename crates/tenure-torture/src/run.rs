@@ -1,0 +1,206 @@
+//! One run: one store, its server, its workers, and everything that goes wrong meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tenure::Finding;
+use tenure::clock::{Clock, SystemClock};
+use tenure::store::Class;
+use tenure::{Locks, Retry};
+use tenure_testkit::proxy::Proxy;
+use tenure_testkit::servers::{Service, fresh_room};
+
+use crate::arena::{Arena, clean_after};
+use crate::fault::{Aim, Blow, Kind, Struck};
+use crate::fleet::{Fleet, Plan};
+use crate::job::{NAMESPACE, Style, TTL_LONG, sink};
+use crate::judge::{Case, Judgement, judge, left_over};
+use crate::nemesis::{self, Menu};
+use crate::sink::{ROLE, SinkJob};
+use crate::subject::Subject;
+use crate::{clockwork, tether};
+
+/// Into how many parts the network between workers and server is divided.
+const LINKS: usize = 3;
+
+const TICK: Duration = Duration::from_millis(10);
+
+/// How long workers may take to end when their time is over.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+
+/// What is to be tried out.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) subject: Subject,
+    pub(crate) length: Duration,
+    pub(crate) seed: u64,
+    pub(crate) workers: usize,
+    pub(crate) tasks: u64,
+    pub(crate) keys: u64,
+    /// The kinds of faults, of those that are possible here.
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) style: Style,
+    pub(crate) planted: Option<String>,
+    pub(crate) operation_timeout: Duration,
+}
+
+impl Order {
+    /// Everything, on this store.
+    pub(crate) fn new(subject: Subject, length: Duration, seed: u64) -> Self {
+        Self {
+            subject,
+            length,
+            seed,
+            workers: 12,
+            tasks: 10,
+            keys: 100,
+            kinds: Kind::ALL.to_vec(),
+            style: Style::Mixed,
+            planted: None,
+            operation_timeout: Duration::from_millis(1500),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) order: Order,
+    pub(crate) version: String,
+    pub(crate) class: Class,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) struck: Vec<Struck>,
+    pub(crate) started: u64,
+    pub(crate) judgement: Judgement,
+    /// From the first worker to the verdict.
+    pub(crate) took: Duration,
+    pub(crate) judged_in: Duration,
+    /// Where the history is.
+    pub(crate) folder: PathBuf,
+}
+
+/// Tries out a store. The history stays where the outcome says; it is for the caller to keep.
+pub(crate) async fn run(order: Order) -> Result<Outcome> {
+    let folder = tempfile::Builder::new().prefix("tenure-torture-").tempdir()?.keep();
+    let told = format!("seed {}, history {}", order.seed, folder.display());
+    run_in(order, folder).await.context(told)
+}
+
+async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
+    let subject = order.subject;
+    let service = tokio::task::spawn_blocking(move || subject.start()).await??;
+    let version = subject.version(&*service)?;
+    let job = SinkJob { parent: tether::own_id(), folder: folder.clone() };
+    let sink_process = tether::start(ROLE, &job, &[]).await?;
+    while !sink(&folder).exists() {
+        SystemClock.sleep_until(SystemClock.now() + TICK).await;
+    }
+    let room = fresh_room();
+    let locks = open(&service.url(room, None)).await?;
+    let start = SystemClock.now();
+    let (mut arena, menu) = set_up(&order, service, room, &folder).await?;
+    let blows = nemesis::plan(order.seed, order.length, &menu);
+    let lag = fight(&order, &mut arena, &blows).await?;
+    let left = left_over(&locks, order.keys).await.context("the store is gone in the end")?;
+    let Arena { struck, fleet, service, .. } = arena;
+    drop(sink_process);
+    if let Some(server) = service.server() {
+        tokio::task::block_in_place(|| clean_after(server, || server.kill()))?;
+    }
+    let (judging, started) = (SystemClock.now(), fleet.started());
+    let case = Case {
+        subject,
+        folder: &folder,
+        struck: &struck,
+        links: &fleet.links,
+        timing: locks.store().timing,
+        lag,
+        left: &left,
+    };
+    let judgement = tokio::task::block_in_place(|| judge(&case))?;
+    let now = SystemClock.now();
+    Ok(Outcome {
+        order,
+        version,
+        class: locks.store().class,
+        findings: locks.store().findings.clone(),
+        started,
+        judgement,
+        took: now.since(start),
+        judged_in: now.since(judging),
+        struck,
+        folder,
+    })
+}
+
+async fn open(url: &str) -> Result<Locks> {
+    let mut tries = 0;
+    loop {
+        let builder = Locks::builder().shared(true).namespace(NAMESPACE).default_ttl(TTL_LONG);
+        match builder.open(url).await {
+            Err(error) if error.retry() != Retry::Never && tries < 5 => tries += 1,
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+async fn set_up(
+    order: &Order,
+    service: Arc<dyn Service>,
+    room: u32,
+    folder: &std::path::Path,
+) -> Result<(Arena, Menu)> {
+    let mut links = Vec::new();
+    let mut urls = vec![service.url(room, None)];
+    let is_possible = |kind: &Kind| service.server().is_some() || kind.aim() == Aim::Worker;
+    let kinds: Vec<Kind> = order.kinds.iter().copied().filter(is_possible).collect();
+    if let Some(server) = service.server() {
+        for number in 0..LINKS {
+            links.push(Proxy::start(server.address(), order.seed ^ number as u64).await?);
+        }
+        urls = links.iter().map(|link| service.url(room, Some(link.address()))).collect();
+    }
+    let moves_clocks = kinds.iter().any(|kind| matches!(kind, Kind::ClockRate | Kind::ClockStep));
+    let plan = Plan {
+        urls,
+        folder: folder.to_owned(),
+        workers: order.workers,
+        tasks: order.tasks,
+        keys: order.keys,
+        seed: order.seed,
+        until: SystemClock.now() + order.length,
+        style: order.style,
+        planted: order.planted.clone(),
+        operation_timeout: order.operation_timeout,
+        faketime: moves_clocks.then(clockwork::library).transpose()?,
+    };
+    let menu = Menu { kinds, links: links.len(), start_max: order.subject.start_max };
+    let fleet = Fleet::start(plan).await?;
+    Ok((Arena::new(service, links, fleet, folder)?, menu))
+}
+
+/// Lets the workers work and the nemesis strike; says how late this process was at the worst.
+async fn fight(order: &Order, arena: &mut Arena, blows: &[Blow]) -> Result<Duration> {
+    let start = SystemClock.now();
+    let end = start + order.length;
+    let mut blows = blows.iter().peekable();
+    let mut lag = Duration::ZERO;
+    loop {
+        let next = SystemClock.now() + TICK;
+        SystemClock.sleep_until(next).await;
+        let now = SystemClock.now();
+        lag = lag.max(now.since(next));
+        if now >= end {
+            break;
+        }
+        while let Some(blow) = blows.next_if(|blow| start + blow.at <= now) {
+            arena.strike(blow)?;
+        }
+        arena.tend().await?;
+    }
+    arena.heal_all().await?;
+    arena.fleet.dismiss(SystemClock.now() + DRAIN_MAX).await?;
+    Ok(lag)
+}

@@ -1,0 +1,256 @@
+//! The stores that are tortured: how each is started, and what is worth telling about it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tenure_testkit::servers::postgres::Postgres;
+use tenure_testkit::servers::redis::start_redis;
+use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
+
+use crate::clockwork;
+
+/// A store, as a real server or as files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject {
+    /// Its name: that of the store, and after a slash what distinguishes it.
+    pub(crate) name: &'static str,
+    /// What of its configuration matters, for people.
+    pub(crate) configuration: &'static str,
+    /// How long it may take to start again.
+    pub(crate) start_max: Duration,
+    /// How long it may refuse to work after it was started again.
+    pub(crate) recovers: Duration,
+    /// Whether a lease may begin its ttl anew when the server was away.
+    pub(crate) rearms: bool,
+    /// Whether one worker that is stopped in the middle of a write may keep all others waiting.
+    pub(crate) is_files: bool,
+}
+
+const FILES: Subject = Subject {
+    name: "file",
+    configuration: "SQLite in WAL mode, full sync, shared by all workers",
+    start_max: Duration::ZERO,
+    recovers: Duration::ZERO,
+    rearms: false,
+    is_files: true,
+};
+
+const SERVED: Subject = Subject { is_files: false, start_max: Duration::from_secs(1), ..FILES };
+
+/// Every store there is.
+pub(crate) const ALL: &[Subject] = &[
+    FILES,
+    Subject { name: "redis", configuration: "appendonly yes, appendfsync always", ..SERVED },
+    Subject {
+        name: "postgres",
+        configuration: "fsync on, synchronous_commit on, four connections for each worker; its \
+                        clock runs 0.5 % fast (libfaketime), within the bound that is promised",
+        start_max: Duration::from_secs(3),
+        ..SERVED
+    },
+    Subject {
+        name: "nats",
+        configuration: "JetStream on one server, sync_interval always",
+        ..SERVED
+    },
+    Subject {
+        name: "etcd",
+        configuration: "one member, heartbeat 50 ms, election 500 ms",
+        start_max: Duration::from_secs(3),
+        rearms: true,
+        ..SERVED
+    },
+    Subject {
+        name: "object/seaweedfs",
+        configuration: "S3 with conditional writes, master, volume and filer in one process",
+        start_max: Duration::from_secs(10),
+        recovers: Duration::from_secs(10),
+        ..SERVED
+    },
+    Subject {
+        name: "remote",
+        configuration: "a tenure server on a file",
+        start_max: Duration::from_secs(2),
+        ..SERVED
+    },
+];
+
+/// Stores that are there for whoever names them.
+const MORE: &[Subject] = &[
+    Subject { name: "object/folder", configuration: "a local folder", ..FILES },
+    Subject { name: "object/ministack", configuration: "an imitation of S3", ..ALL[5] },
+    Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
+    VOLATILE,
+    RUSHED,
+];
+
+/// A store that is of class E by its own word: it keeps nothing over a restart.
+pub(crate) const VOLATILE: Subject =
+    Subject { name: "redis/volatile", configuration: "appendonly no, no snapshots", ..SERVED };
+
+/// A store whose clock runs a fifth faster than those of the workers: far out of the bound within
+/// which anything is promised.
+pub(crate) const RUSHED: Subject =
+    Subject { name: "postgres/rushed", configuration: "its clock runs 20 % fast", ..ALL[2] };
+
+/// The store of this name.
+pub(crate) fn named(name: &str) -> Option<Subject> {
+    ALL.iter().chain(MORE).copied().find(|subject| subject.name == name)
+}
+
+impl Subject {
+    /// Starts it.
+    pub(crate) fn start(&self) -> Result<Arc<dyn Service>> {
+        match self.name {
+            "file" => Ok(Arc::new(Files(tempfile::tempdir()?))),
+            "redis/volatile" => Ok(Arc::new(Volatile(start_redis(&["--appendonly", "no"])?))),
+            "postgres" => Ok(Arc::new(timed("+0 x1.005")?)),
+            "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2")?)),
+            name => {
+                let kind = kinds().into_iter().find(|kind| kind.name == name);
+                (kind.with_context(|| format!("no server for {name}"))?.start)()
+            }
+        }
+    }
+
+    /// The name of its card's file, without the extension.
+    pub(crate) fn slug(&self) -> String {
+        self.name.replace('/', "-")
+    }
+
+    /// The version, as the server tells it.
+    pub(crate) fn version(&self, service: &dyn Service) -> Result<String> {
+        let store = self.name.split('/').next().unwrap_or(self.name);
+        let Some(server) = service.server() else {
+            return Ok(format!("SQLite {}", rusqlite::version()));
+        };
+        let at = server.address();
+        match store {
+            "redis" => {
+                let told = said(at, "INFO server\r\n", "redis_mode")?;
+                let version = told.lines().find_map(|line| line.strip_prefix("redis_version:"));
+                Ok(format!("Redis {}", version.context("no redis_version")?.trim()))
+            }
+            "postgres" => {
+                let url = format!("postgres://{}@{at}/postgres", postgres::USER);
+                let mut psql = Command::new(postgres::binary("psql")?);
+                let output = psql.args(["-XAtc", "SHOW server_version", &url]).output()?;
+                let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+                Ok(format!("PostgreSQL {version}"))
+            }
+            "nats" => Ok(format!("NATS {}", field(&greeting(at)?, "version")?)),
+            "etcd" => {
+                let told = etcd::http_get(at.port(), "/version")?;
+                Ok(format!("etcd {}", field(&told, "etcdserver")?))
+            }
+            "object" if self.name.ends_with("seaweedfs") => {
+                let weed = place::python()?.join("bin/weed");
+                let output = Command::new(weed).arg("version").output()?;
+                let told = String::from_utf8_lossy(&output.stdout).into_owned();
+                let version = told.split_whitespace().find(|word| word.starts_with("4."));
+                Ok(format!("SeaweedFS {}", version.context("no version")?))
+            }
+            "object" => Ok(self.name.to_owned()),
+            "remote" => Ok(format!("tenure {} on {}", env!("CARGO_PKG_VERSION"), "SQLite")),
+            other => bail!("nobody knows how to ask {other}"),
+        }
+    }
+}
+
+/// A PostgreSQL whose clock goes as libfaketime is told. A clock that is fast is set back by each
+/// restart, so that leases end later and not earlier.
+fn timed(rate: &str) -> Result<Postgres> {
+    let library = clockwork::library()?;
+    Postgres::start_in(&[
+        ("LD_PRELOAD", library.as_os_str()),
+        ("FAKETIME", OsStr::new(rate)),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", OsStr::new("1")),
+    ])
+}
+
+/// Sends bytes, and reads until the answer holds `last` or ends.
+fn said(at: SocketAddr, request: &str, last: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(at)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    stream.write_all(request.as_bytes())?;
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    loop {
+        let size = stream.read(&mut buffer)?;
+        answer += &String::from_utf8_lossy(&buffer[..size]);
+        if size == 0 || answer.contains(last) {
+            return Ok(answer);
+        }
+    }
+}
+
+fn greeting(at: SocketAddr) -> Result<String> {
+    let mut line = String::new();
+    BufReader::new(TcpStream::connect(at)?).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// A field of the JSON within a text.
+fn field(text: &str, name: &str) -> Result<String> {
+    let json = text.find('{').map(|start| &text[start..]).context("no JSON")?;
+    let value: serde_json::Value = serde_json::from_str(json.trim())?;
+    Ok(value[name].as_str().with_context(|| format!("no {name}"))?.to_owned())
+}
+
+/// A folder with a file for each room.
+#[derive(Debug)]
+struct Files(TempDir);
+
+impl Service for Files {
+    fn server(&self) -> Option<&Server> {
+        None
+    }
+
+    fn url(&self, room: u32, _at: Option<SocketAddr>) -> String {
+        format!("file:{}", self.0.path().join(format!("room-{room}.db")).display())
+    }
+}
+
+/// A Redis that forgets everything when it is killed.
+#[derive(Debug)]
+struct Volatile(Server);
+
+impl Service for Volatile {
+    fn server(&self) -> Option<&Server> {
+        Some(&self.0)
+    }
+
+    fn url(&self, _room: u32, at: Option<SocketAddr>) -> String {
+        format!("redis://{}/0", at.unwrap_or_else(|| self.0.address()))
+    }
+
+    fn hardest_end(&self) -> Signal {
+        Signal::KILL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_store_has_a_server_and_a_name_of_its_own() {
+        let known: Vec<&str> = kinds().iter().map(|kind| kind.name).collect();
+        for subject in ALL.iter().chain(MORE) {
+            let own = ["file", "redis/volatile", "postgres/rushed"].contains(&subject.name);
+            assert!(own || known.contains(&subject.name), "{}", subject.name);
+            assert_eq!(named(subject.name).map(|found| found.name), Some(subject.name));
+        }
+        // Every store that has a server is there, whichever server it is.
+        for name in known {
+            let store = name.split('/').next();
+            assert!(ALL.iter().any(|subject| subject.name.split('/').next() == store), "{name}");
+        }
+    }
+}

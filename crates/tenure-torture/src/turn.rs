@@ -1,0 +1,245 @@
+//! One task of a worker: one claim after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use tenure::clock::{Clock, SystemClock, within};
+use tenure::{Error, ErrorKind, Guard, LockRequest, Retry};
+use tenure_check::What;
+
+use crate::deed::Done;
+use crate::dice::Dice;
+use crate::job::{Style, TTL_LONG, TTL_SHORT, key, nanos};
+use crate::worker::Shared;
+
+/// How much longer than a ttl those wait who are to see that an orphan is freed.
+const LONGER: Duration = Duration::from_secs(4);
+
+/// How many keys are fought over more than the others.
+const HOT: u64 = 4;
+
+/// How often work that is run under a lock writes down that it goes on.
+const STEP: Duration = Duration::from_millis(5);
+
+/// A task, and the claim that it is at.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    dice: Dice,
+    claim: u64,
+    key: String,
+}
+
+/// How one claim is made.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    ttl: Duration,
+    wait: Duration,
+    hold: Duration,
+    keep_alive: bool,
+}
+
+impl Turn {
+    /// A task with chances of its own.
+    pub(crate) fn new(shared: Arc<Shared>, dice: Dice) -> Self {
+        Self { shared, dice, claim: 0, key: String::new() }
+    }
+
+    /// Does one thing, and begins nothing that lasts for longer than `left`.
+    pub(crate) async fn take(&mut self, left: Duration) -> Result<()> {
+        let keys = self.shared.job.keys;
+        let number = if self.dice.below(4) == 0 { HOT.min(keys) } else { keys };
+        self.key = key(self.dice.below(number));
+        let is_mixed = self.shared.job.style == Style::Mixed;
+        match self.dice.below(1000) {
+            0..3 if is_mixed => self.force().await,
+            3..90 => self.look().await,
+            _ => {
+                let manner = self.manner(left);
+                self.ask(manner).await
+            }
+        }
+    }
+
+    fn manner(&mut self, left: Duration) -> Manner {
+        let style = self.shared.job.style;
+        let dice = &mut self.dice;
+        let is_short = dice.chance(match style {
+            Style::Mixed | Style::AtOnce => 500,
+            Style::Long | Style::Run => 900,
+            Style::Longest => 0,
+        });
+        let ttl = if is_short { TTL_SHORT } else { TTL_LONG };
+        let wait = match (style, dice.below(100)) {
+            (Style::AtOnce, _) | (_, 0..50) => Duration::ZERO,
+            (_, 50..84) => dice.millis(20, 300),
+            (_, 84..94) => Duration::from_secs(1),
+            _ => ttl + LONGER,
+        };
+        let (of_ttl, ms) = (ttl.as_millis() as u64, 1);
+        let hold = match (style, dice.below(100)) {
+            (Style::Long | Style::Run, _) => dice.millis(of_ttl / 2, of_ttl * 3),
+            (Style::Longest, _) => dice.millis(of_ttl, of_ttl * 5 / 2),
+            (_, 0..70) => dice.millis(0, 6 * ms),
+            (_, 70..93) => dice.millis(5 * ms, 60 * ms),
+            (_, 93..98) => dice.millis(100 * ms, 600 * ms),
+            _ => dice.millis(of_ttl / 2, of_ttl * 3 / 2),
+        };
+        let keep_alive = style != Style::Mixed || !dice.chance(30);
+        Manner { ttl, wait: wait.min(left), hold: hold.min(left), keep_alive }
+    }
+
+    async fn ask(&mut self, manner: Manner) -> Result<()> {
+        self.claim = self.shared.next_claim();
+        let Manner { ttl, wait, keep_alive, .. } = manner;
+        let request = self.shared.locks.lock(&self.key).ttl(ttl).wait(wait).keep_alive(keep_alive);
+        self.note(What::Asked { ttl: nanos(ttl), wait: Some(nanos(wait)) })?;
+        if self.shared.job.style == Style::Run {
+            return self.run(&request, manner.hold).await;
+        }
+        if self.dice.chance(8) && self.shared.job.style == Style::Mixed {
+            return self.change_mind(&request).await;
+        }
+        match request.acquire().await {
+            Ok(guard) => self.hold(guard, manner).await,
+            Err(error) => self.refused(&error).await,
+        }
+    }
+
+    async fn refused(&mut self, error: &Error) -> Result<()> {
+        self.note(refusal(error))?;
+        let pause = match error.kind() {
+            ErrorKind::Held | ErrorKind::TimedOut => self.dice.millis(1, 15),
+            _ => self.dice.millis(20, 100),
+        };
+        sleep(pause).await;
+        Ok(())
+    }
+
+    /// Asks, and does not wait for the answer: whatever was granted must be given back by itself.
+    async fn change_mind(&mut self, request: &LockRequest) -> Result<()> {
+        let patience = self.dice.millis(0, 3);
+        match within(&SystemClock, patience, request.acquire()).await {
+            Ok(Err(error)) => self.note(refusal(&error)),
+            // Nobody was told: it is as if the worker had been killed just here.
+            Ok(Ok(_)) | Err(_) => {
+                self.note(What::Failed { kind: "Abandoned".to_owned(), unknown: true })
+            }
+        }
+    }
+
+    async fn hold(&mut self, guard: Guard, manner: Manner) -> Result<()> {
+        let (shared, fence) = (Arc::clone(&self.shared), guard.fence().get());
+        self.note(What::Granted { fence })?;
+        shared.witness.watch(self.claim, &self.key, guard.view(), manner.keep_alive);
+        shared.sink.write(shared.job.worker, &self.key, fence).await?;
+        sleep(manner.hold).await;
+        // Without a look at the guard: a worker that was paused must be stopped by the fence.
+        shared.sink.write(shared.job.worker, &self.key, fence).await?;
+        shared.witness.leave(self.claim)?;
+        if self.dice.chance(60) {
+            self.note(What::Dropped)?;
+            drop(guard);
+            return Ok(());
+        }
+        self.note(What::ReleaseAsked)?;
+        let outcome = guard.release().await;
+        self.note(returned(outcome.map_err(|error| error.kind())))
+    }
+
+    /// Work that trusts the lock to end it: that it goes on is all the belief there is.
+    async fn run(&mut self, request: &LockRequest, length: Duration) -> Result<()> {
+        let is_granted = AtomicBool::new(false);
+        let (shared, claim, key) = (&self.shared, self.claim, &self.key);
+        let note = |what| shared.log.note(claim, key, what);
+        let outcome = request
+            .run(async |guard: &Guard| {
+                is_granted.store(true, Ordering::Relaxed);
+                note(What::Granted { fence: guard.fence().get() })?;
+                let end = SystemClock.now() + length;
+                while SystemClock.now() < end {
+                    note(What::Believed)?;
+                    sleep(STEP).await;
+                }
+                note(What::ReleaseAsked)
+            })
+            .await;
+        match outcome {
+            Ok(written) => {
+                written?;
+                self.note(What::Released)
+            }
+            Err(error) if is_granted.load(Ordering::Relaxed) => {
+                self.note(returned(Err(error.kind())))
+            }
+            Err(error) => self.refused(&error).await,
+        }
+    }
+
+    async fn look(&mut self) -> Result<()> {
+        let done = match self.shared.locks.status(&self.key).await {
+            Ok(_) => Done::Looked,
+            Err(error) => Done::LookFailed { kind: format!("{:?}", error.kind()) },
+        };
+        Ok(self.shared.log.did(0, &self.key, done)?)
+    }
+
+    /// Takes the key from whoever holds it, and writes down whose lease that was.
+    async fn force(&mut self) -> Result<()> {
+        let (shared, key) = (&self.shared, &self.key);
+        let asked = SystemClock.now();
+        shared.log.did(0, key, Done::ForceAsked)?;
+        let done = match shared.locks.force_release(key, "torture").await {
+            Ok(status) => {
+                if let Some(status) = status {
+                    let what = What::Forced { fence: status.fence.get() };
+                    shared.log.note_at(asked, 0, key, what)?;
+                }
+                Done::Forced
+            }
+            Err(error) => Done::ForceFailed { kind: format!("{:?}", error.kind()) },
+        };
+        Ok(shared.log.did(0, key, done)?)
+    }
+
+    fn note(&self, what: What) -> Result<()> {
+        Ok(self.shared.log.note(self.claim, &self.key, what)?)
+    }
+}
+
+fn refusal(error: &Error) -> What {
+    match error.kind() {
+        ErrorKind::Held | ErrorKind::TimedOut => What::Held,
+        kind => {
+            What::Failed { kind: format!("{kind:?}"), unknown: error.retry() == Retry::Unknown }
+        }
+    }
+}
+
+fn returned(outcome: Result<(), ErrorKind>) -> What {
+    match outcome {
+        Ok(()) => What::Released,
+        Err(ErrorKind::Lost) => What::Lost,
+        Err(kind) => What::ReleaseFailed { kind: format!("{kind:?}") },
+    }
+}
+
+async fn sleep(time: Duration) {
+    SystemClock.sleep_until(SystemClock.now() + time).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_contention_is_a_refusal() {
+        let what = |kind| refusal(&Error::new(kind, "x"));
+        assert_eq!(what(ErrorKind::TimedOut), What::Held);
+        let failed = |kind: &str, unknown| What::Failed { kind: kind.into(), unknown };
+        assert_eq!(what(ErrorKind::Unavailable), failed("Unavailable", false));
+        assert_eq!(what(ErrorKind::Unknown), failed("Unknown", true));
+    }
+}

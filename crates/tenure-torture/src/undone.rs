@@ -1,0 +1,151 @@
+//! What nobody was told of is undone: a key is not held for long by a claim without an answer.
+
+use std::time::Duration;
+
+use tenure_check::History;
+use tenure_check::history::{Answer, Claim, Returned};
+
+use crate::job::nanos;
+
+/// How long after a doubt has come up, and while the store is there, it may last.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// Finds answers that a key is held at a time at which nobody could hold it: whoever had been
+/// granted it had given it back, and whoever lives and was not answered had time enough to give
+/// back what it may have got.
+///
+/// Only for stores that time leases themselves.
+pub(crate) fn check(history: &History) -> Vec<String> {
+    let mut found = Vec::new();
+    for (key, claims) in history.by_key() {
+        let mut spans: Vec<(u64, u64)> =
+            claims.iter().filter_map(|claim| Some((claim.asked, until(history, claim)?))).collect();
+        spans.sort_unstable();
+        // The latest end of all spans up to each.
+        let mut ends = Vec::with_capacity(spans.len());
+        for (_, end) in &spans {
+            ends.push(ends.last().map_or(*end, |last: &u64| *end.max(last)));
+        }
+        for claim in claims {
+            let (Answer::Held { at }, Some(0)) = (claim.answer, claim.wait) else { continue };
+            if is_away(history, claim.worker, claim.asked, at) {
+                continue;
+            }
+            let begun = spans.partition_point(|(from, _)| *from <= at);
+            let last = begun.checked_sub(1).map_or(0, |place| ends[place]);
+            if last < claim.asked {
+                let since = Duration::from_nanos(claim.asked - last);
+                found.push(format!(
+                    "worker {} was told that {key} is held, {since:?} after the last who could \
+                     hold it",
+                    claim.worker
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Until when a claim may hold its key at the latest; `None` where it never did.
+fn until(history: &History, claim: &Claim) -> Option<u64> {
+    let killed = history.faults.get(&claim.worker).and_then(|faults| faults.killed);
+    let doubted = |at: u64| {
+        let undone = awake_for(history, claim.worker, at, MARGIN);
+        match killed {
+            Some(killed) if killed <= undone => orphaned(history, claim, killed),
+            _ => undone,
+        }
+    };
+    match (claim.answer, claim.release, killed) {
+        (Answer::Held { .. } | Answer::Failed { unknown: false, .. }, ..)
+            if claim.wait == Some(0) =>
+        {
+            None
+        }
+        (Answer::Granted { .. }, Some((_, Returned::Released { at })), _) => Some(at),
+        (Answer::Granted { .. }, Some((_, Returned::Lost { at })), _) => {
+            Some(at.saturating_add(claim.ttl))
+        }
+        (Answer::Granted { .. }, Some((asked, Returned::Unknown)), _) => Some(doubted(asked)),
+        (_, _, Some(killed)) if claim.answer.at().is_none_or(|at| at <= killed) => {
+            match claim.answer {
+                Answer::Granted { .. } | Answer::None => Some(orphaned(history, claim, killed)),
+                Answer::Held { at } | Answer::Failed { at, .. } => Some(doubted(at)),
+            }
+        }
+        (Answer::Granted { .. } | Answer::None, ..) => Some(u64::MAX),
+        (Answer::Held { at } | Answer::Failed { at, .. }, ..) => Some(doubted(at)),
+    }
+}
+
+/// Until when the lease of one that was killed may last.
+fn orphaned(history: &History, claim: &Claim, killed: u64) -> u64 {
+    awake_for(history, claim.worker, killed, MARGIN + Duration::from_nanos(claim.ttl))
+}
+
+/// When a worker has had so much time with the store since `from`.
+fn awake_for(history: &History, worker: u64, from: u64, length: Duration) -> u64 {
+    let mut until = from.saturating_add(nanos(length));
+    let pauses = history.faults.get(&worker).into_iter().flat_map(|faults| &faults.pauses);
+    for (begin, end) in pauses.filter(|(_, end)| *end > from) {
+        let begin = (*begin).max(from);
+        if begin >= until {
+            break;
+        }
+        until = until.saturating_add(end.saturating_sub(begin));
+    }
+    until
+}
+
+fn is_away(history: &History, worker: u64, from: u64, until: u64) -> bool {
+    history.faults.get(&worker).is_some_and(|faults| faults.paused(from, until) > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_check::{Record, What};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn record(worker: u64, claim: u64, at: u64, what: What) -> Record {
+        Record { worker, claim, key: "k".into(), at: at * SECOND, what }
+    }
+
+    fn asked() -> What {
+        What::Asked { ttl: 10 * SECOND, wait: Some(0) }
+    }
+
+    /// Worker 1 is not answered at 2 s, and worker 2 finds the key held then.
+    fn found(then: u64, more: Vec<Record>) -> usize {
+        let mut records = vec![
+            record(1, 1, 1, asked()),
+            record(1, 1, 2, What::Failed { kind: "Unknown".into(), unknown: true }),
+            record(2, 1, then, asked()),
+            record(2, 1, then, What::Held),
+        ];
+        records.extend(more);
+        check(&History::new(records)).len()
+    }
+
+    #[test]
+    fn a_doubt_is_settled_in_time() {
+        assert_eq!(found(4, Vec::new()), 0);
+        assert_eq!(found(6, Vec::new()), 1);
+    }
+
+    #[test]
+    fn whoever_was_killed_or_stopped_cannot_settle_it() {
+        assert_eq!(found(9, vec![record(1, 0, 3, What::Killed)]), 0);
+        let stopped = vec![record(1, 0, 3, What::Paused), record(1, 0, 8, What::Resumed)];
+        assert_eq!(found(9, stopped.clone()), 0);
+        assert_eq!(found(14, stopped), 1);
+    }
+
+    #[test]
+    fn whoever_holds_holds() {
+        let granted = vec![record(3, 1, 3, asked()), record(3, 1, 4, What::Granted { fence: 1 })];
+        assert_eq!(found(90, granted), 0);
+    }
+}

@@ -1,0 +1,129 @@
+//! A worker: many tasks that take locks and write under them, and write down all that they do.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures_util::StreamExt;
+use tenure::clock::{Clock, Moment, SystemClock, within};
+use tenure::error::Chain;
+use tenure::{EventKind, Locks, Retry, Store, stores};
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+
+use crate::deed::Done;
+use crate::dice::Dice;
+use crate::job::{self, Job, NAMESPACE, TTL_LONG};
+use crate::log::Log;
+use crate::planted::Planted;
+use crate::sink::Client;
+use crate::tether;
+use crate::turn::Turn;
+use crate::witness::Witness;
+
+/// The first word of a worker's command line.
+pub(crate) const ROLE: &str = "--torture-worker";
+
+const FLUSH_MAX: Duration = Duration::from_secs(5);
+
+/// What all tasks of a worker share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) job: Job,
+    pub(crate) locks: Locks,
+    pub(crate) log: Arc<Log>,
+    pub(crate) witness: Arc<Witness>,
+    pub(crate) sink: Client,
+    claims: AtomicU64,
+}
+
+impl Shared {
+    /// The number of the next claim: no two of a worker are the same.
+    pub(crate) fn next_claim(&self) -> u64 {
+        self.claims.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// Works, if this process was started as a worker.
+pub(crate) fn part() -> Option<ExitCode> {
+    let job = tether::job::<Job>(ROLE)?;
+    Some(tether::exit(&job.and_then(start)))
+}
+
+fn start(job: Job) -> Result<()> {
+    tether::hold_to(job.parent)?;
+    let complaint = job::complaint(&job.folder, job.worker);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(work(job));
+    if let Err(error) = &outcome {
+        fs::write(complaint, format!("{error:#}"))?;
+    }
+    outcome
+}
+
+async fn work(job: Job) -> Result<()> {
+    let until = Moment::from_nanos(job.until);
+    let Some(locks) = open(&job, until).await? else { return Ok(()) };
+    let log = Arc::new(Log::open(&job.folder, job.worker)?);
+    let witness = Witness::start(Arc::clone(&log));
+    let sink = Client::connect(&job.folder).await?;
+    let counting = tokio::spawn(count_renewals(locks.clone(), Arc::clone(&log)));
+    let shared = Arc::new(Shared { job, locks, log, witness, sink, claims: AtomicU64::new(0) });
+    let mut tasks = JoinSet::new();
+    for task in 0..shared.job.tasks {
+        let dice = Dice::part(shared.job.seed, shared.job.worker << 16 | task);
+        let mut turn = Turn::new(Arc::clone(&shared), dice);
+        tasks.spawn(async move {
+            while SystemClock.now() < until {
+                turn.take(until.since(SystemClock.now())).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    counting.abort();
+    let _ = within(&SystemClock, FLUSH_MAX, shared.locks.flush()).await;
+    Ok(())
+}
+
+/// The locks; `None` when the store could not be reached before the time was over.
+async fn open(job: &Job, until: Moment) -> Result<Option<Locks>> {
+    while SystemClock.now() < until {
+        match open_once(job).await {
+            Ok(locks) => return Ok(Some(locks)),
+            Err(error) if error.retry() == Retry::Never => bail!("{}", Chain(&error)),
+            Err(_) => SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(50)).await,
+        }
+    }
+    Ok(None)
+}
+
+async fn open_once(job: &Job) -> tenure::Result<Locks> {
+    let store: Arc<dyn Store> = stores::open(&job.url, Arc::new(SystemClock)).await?;
+    let builder = Locks::builder()
+        .shared(true)
+        .namespace(NAMESPACE)
+        .default_ttl(TTL_LONG)
+        .operation_timeout(job.operation_timeout);
+    let planted = job.planted.as_deref().and_then(Planted::named);
+    let (builder, store) = match planted {
+        Some(planted) => planted.plant(builder, store),
+        None => (builder, store),
+    };
+    builder.open_on(store).await
+}
+
+async fn count_renewals(locks: Locks, log: Arc<Log>) {
+    let mut events = std::pin::pin!(locks.events());
+    while let Some(event) = events.next().await {
+        if matches!(event.kind, EventKind::Renewed { .. }) && log.did(0, "", Done::Renewed).is_err()
+        {
+            return;
+        }
+    }
+}
