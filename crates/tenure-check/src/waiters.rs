@@ -12,8 +12,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own: whoever waits meanwhile may wait so much
 /// longer. A store that is slow is slow for waiters too: the longest that an answer without a wait
-/// took is added to the slack, up to a bound past which the store itself is to blame. A key that one
-/// may hold who was never answered proves nothing.
+/// took is added to the slack, up to a bound past which the store itself is to blame. A key that
+/// one may hold who was never answered proves nothing.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let slack = options.slack_nanos().saturating_add(slowest(history));
     for (key, claims) in history.by_key() {
