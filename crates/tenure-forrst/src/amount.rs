@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::fault::Fault;
+use crate::pointer::Pointer;
 
 /// The longest ttl and the longest wait, as the reference has them.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -58,47 +59,47 @@ impl Amount {
         Self { value, unit: Unit::Millisecond }
     }
 
-    /// Reads `{"value": 30, "unit": "second"}`, which stands at `pointer`. `what` is its name in
+    /// Reads `{"value": 30, "unit": "second"}`, which stands there. `what` is its name in
     /// words. It is positive, and a day at the most.
-    pub(crate) fn read(json: &Value, what: &str, pointer: &str) -> Result<Self, Fault> {
-        Self::read_up_to(LONGEST, json, what, pointer)
+    pub(crate) fn read(json: &Value, what: &str, at: Pointer<'_>) -> Result<Self, Fault> {
+        Self::read_up_to(LONGEST, json.as_object(), what, at)
     }
 
     /// As [`read`](Self::read), with another bound.
     pub(crate) fn read_up_to(
         longest: Duration,
-        json: &Value,
+        json: Option<&Map<String, Value>>,
         what: &str,
-        pointer: &str,
+        at: Pointer<'_>,
     ) -> Result<Self, Fault> {
-        let Some(object) = json.as_object() else {
+        let Some(object) = json else {
             let text = format!("{what} must be an object with value and unit");
-            return Err(Fault::argument(pointer, text));
+            return Err(Fault::argument(at, text));
         };
-        let unit = Self::unit(object.get("unit"), what, pointer)?;
+        let unit = Self::unit(object.get("unit"), what, at)?;
         let value = match object.get("value") {
             Some(Value::Number(number)) => number.as_i64(),
             Some(Value::String(text)) => text.parse().ok(),
             _ => None,
         };
-        let pointer = format!("{pointer}/value");
+        let at = at.member("value");
         let Some(value) = value else {
-            return Err(Fault::argument(pointer, format!("{what} needs a whole number as value")));
+            return Err(Fault::argument(at, format!("{what} needs a whole number as value")));
         };
         let Some(value) = u64::try_from(value).ok().filter(|value| *value > 0) else {
-            return Err(Fault::argument(pointer, format!("{what} must be positive")));
+            return Err(Fault::argument(at, format!("{what} must be positive")));
         };
         let amount = Self { value, unit };
         if amount.duration() > longest {
             let (asked, longest) = (amount.duration().as_secs(), longest.as_secs());
             let text =
                 format!("{what} of {asked} seconds exceeds maximum allowed {longest} seconds");
-            return Err(Fault::argument(pointer, text));
+            return Err(Fault::argument(at, text));
         }
         Ok(amount)
     }
 
-    fn unit(json: Option<&Value>, what: &str, pointer: &str) -> Result<Unit, Fault> {
+    fn unit(json: Option<&Value>, what: &str, at: Pointer<'_>) -> Result<Unit, Fault> {
         let named = match json {
             None => return Ok(Unit::Second),
             Some(Value::String(name)) => Unit::ALL.into_iter().find(|unit| unit.name() == name),
@@ -106,7 +107,7 @@ impl Amount {
         };
         named.ok_or_else(|| {
             let text = format!("{what} needs a unit: millisecond, second, minute, hour or day");
-            Fault::argument(format!("{pointer}/unit"), text)
+            Fault::argument(at.member("unit"), text)
         })
     }
 
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     fn read(json: Value) -> Result<Duration, String> {
-        let amount = Amount::read(&json, "ttl", "/x").map_err(|fault| {
+        let amount = Amount::read(&json, "ttl", Pointer::Root.member("x")).map_err(|fault| {
             assert_eq!(fault.code(), "INVALID_ARGUMENTS");
             serde_json::to_value(&fault).unwrap()["source"]["pointer"].to_string()
         })?;

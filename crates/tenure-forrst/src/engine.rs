@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use bytes::Bytes;
 use tenure::clock::{Clock, Moment};
 
 use crate::amount::Amount;
@@ -17,7 +18,7 @@ use crate::function::Prepared;
 use crate::gateway::Upstream;
 use crate::locked::{Ended, Locking, Plan, caught};
 use crate::registry::Registry;
-use crate::request::{Malformed, Request};
+use crate::request::{Given, Malformed, Request};
 use crate::response::{Answer, Json, Response, Told};
 use crate::stop::Stop;
 
@@ -44,7 +45,7 @@ pub(crate) struct Visit {
 
 impl Engine {
     /// Answers a body.
-    pub(crate) async fn answer(&self, body: &[u8], visit: &Visit) -> Response {
+    pub(crate) async fn answer(&self, body: &Bytes, visit: &Visit) -> Response {
         let request = match Request::read(body) {
             Ok(request) => request,
             Err(Malformed { id, faults }) => return Response::refused(id, faults),
@@ -53,31 +54,35 @@ impl Engine {
         if let Some(upstream) = self.upstream_of(&request, visit) {
             return self.hand_on(upstream, body, &request, visit).await;
         }
-        let id = Some(request.id.clone());
-        match self.prepare(request, visit) {
+        let given = match request.given() {
+            Ok(given) => given,
+            Err(Malformed { id, faults }) => return Response::refused(id, faults),
+        };
+        match self.prepare(&request, given, visit) {
             Ok(ready) => self.serve(ready, visit).await,
-            Err(fault) => Response::new(id, Err(fault)),
+            Err(fault) => Response::new(Some(request.id), Err(fault)),
         }
     }
 
     /// All that can be found wrong before anything is done.
-    fn prepare(&self, request: Request, visit: &Visit) -> Result<Ready, Fault> {
-        let Request { id, function: name, version, arguments, context, extensions } = request;
-        let function = self.registry.find(&name, version.as_ref())?;
+    fn prepare(&self, request: &Request<'_>, given: Given, visit: &Visit) -> Result<Ready, Fault> {
+        let Request { id, function: name, version, extensions, .. } = request;
+        let Given { arguments, context } = given;
+        let function = self.registry.find(name, version.as_ref())?;
         let is_system = function.is_system();
-        let setting = Setting { function: &name, is_system, unknown: self.unknown };
-        let wishes = Wishes::read(&extensions, setting)?;
+        let setting = Setting { function: name, is_system, unknown: self.unknown };
+        let wishes = Wishes::read(extensions, setting)?;
         let slot = wishes.idempotency.as_ref().map(|wish| {
             let caller = self.locking.desk.name(&visit.caller);
             let (function, version) = (name.clone(), version.as_ref().map(ToString::to_string));
             let slot = Slot { caller, function, version, key: wish.options.key.clone() };
             (slot, digest(&arguments))
         });
-        let is_bare = is_system && crate::system::is_bare(&name, &arguments);
+        let is_bare = is_system && crate::system::is_bare(name, &arguments);
         let prepared = function.prepare(arguments)?;
         let about = About {
-            id,
-            function: name,
+            id: id.clone(),
+            function: name.clone(),
             version: function.about().version.clone(),
             context,
             headers: visit.headers.clone(),
@@ -122,13 +127,12 @@ impl Engine {
         };
         match self.answers.begin(slot, options, arguments, &about.id) {
             Err(fault) => Ended::failed(fault),
-            Ok(Found::Answered(result, data)) => {
-                Ended { outcome: Ok(result), told: vec![Told::new(urn, &data)] }
-            }
+            Ok(Found::Answered(outcome, data)) => Ended::told(outcome, vec![Told::new(urn, &data)]),
             Ok(Found::First(ticket)) => {
                 let mut ended = self.call(about, prepared, wishes, stop).await;
-                if let Ok(result) = &ended.outcome {
-                    ended.told.extend(ticket.keep(result).map(|data| Told::new(urn, &data)));
+                if ended.outcome.is_ok() || ended.was_done {
+                    let data = ticket.keep(&ended.outcome);
+                    ended.told.extend(data.map(|data| Told::new(urn, &data)));
                 }
                 ended
             }
@@ -168,8 +172,8 @@ impl Engine {
         let Some(Wish { urn, options }) = &wishes.lock else {
             let function = about.function.clone();
             let work = caught(&function, prepared(Call::new(about)));
-            let outcome = stop.or(work).await.and_then(|done| done);
-            return Ended { outcome, told: Vec::new() };
+            let outcome = stop.or_done(work).await.and_then(|done| done);
+            return Ended::told(outcome, Vec::new());
         };
         let (function, caller) = (about.function.clone(), Arc::clone(&about.caller));
         // What is dropped here has ended.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::call::Call;
 use crate::fault::Fault;
+use crate::pointer::{Pointer, escaped};
 use crate::response::{Json, json};
 
 /// The work of one call.
@@ -159,12 +160,12 @@ impl fmt::Debug for Function {
 /// may be a secret.
 fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, Fault> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
-        let mut pointer = "/call/arguments".to_owned();
+        let mut pointer = Pointer::Arguments.to_string();
         for segment in error.path() {
             use serde_path_to_error::Segment::{Enum, Map, Seq, Unknown};
             let name = match segment {
                 Seq { index } => index.to_string(),
-                Map { key } | Enum { variant: key } => key.replace('~', "~0").replace('/', "~1"),
+                Map { key } | Enum { variant: key } => escaped(key).into_owned(),
                 Unknown => break,
             };
             pointer = format!("{pointer}/{name}");

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::extension::{Setting, Unknown, Wishes};
 use crate::fault::Fault;
 use crate::protocol::{NAME, VERSION};
-use crate::request::{Asked, Malformed, Request};
+use crate::request::{Asked, Given, Malformed, Request};
 
 /// A request that was read.
 #[derive(Debug)]
@@ -34,18 +34,20 @@ pub fn read_request(body: &[u8]) -> Result<ReadRequest, Refused> {
     let setting =
         Setting { function: &request.function, is_system: false, unknown: Unknown::Refuse };
     let refused = Wishes::read(&request.extensions, setting).err();
-    Ok(ReadRequest { written: written(request), refused })
+    let given = request.given().map_err(|Malformed { id, faults }| Refused { id, faults })?;
+    Ok(ReadRequest { written: written(request, given), refused })
 }
 
-fn written(request: Request) -> Value {
-    let Request { id, function, version, arguments, context, extensions } = request;
+fn written(request: Request<'_>, given: Given) -> Value {
+    let Request { id, function, version, extensions, .. } = request;
+    let Given { arguments, context } = given;
     let mut call = Map::new();
     call.insert("function".to_owned(), function.into());
     if let Some(version) = version {
         call.insert("version".to_owned(), version.to_string().into());
     }
     call.insert("arguments".to_owned(), arguments.into());
-    let extension = |Asked { urn, options }| json!({"urn": urn, "options": options});
+    let extension = |Asked { urn, options, .. }| json!({"urn": urn, "options": options});
     let extensions: Vec<Value> = extensions.into_iter().map(extension).collect();
     let protocol = json!({"name": NAME, "version": VERSION});
     json!({

@@ -55,6 +55,7 @@
 //! | `Gateway` (feature `gateway`) | locks around another server's functions |
 
 mod amount;
+mod body;
 mod call;
 mod desk;
 mod engine;
@@ -68,8 +69,8 @@ pub mod fuzzing;
 #[cfg(feature = "gateway")]
 mod gateway;
 mod locked;
-#[cfg(feature = "gateway")]
-mod passed;
+mod object;
+mod pointer;
 mod protocol;
 mod registry;
 mod released;

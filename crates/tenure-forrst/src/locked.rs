@@ -43,6 +43,8 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Ended<T> {
     pub(crate) outcome: Result<T, Fault>,
     pub(crate) told: Vec<Told>,
+    /// Whether the function came to its end all the same, where the outcome is an error.
+    pub(crate) was_done: bool,
 }
 
 /// The lock of a call, which decides what becomes of itself when the call is dropped.
@@ -83,7 +85,7 @@ impl Locking {
         let (fence, view) = (lent.guard.fence(), lent.guard.view());
         let mut kept = Kept { lent: Some(lent), goes_on: plan.goes_on };
         let Some(Lent { guard, .. }) = &kept.lent else { return Ended::failed(Fault::internal()) };
-        let work = stop.or(caught(plan.function, work(&full_key, view)));
+        let work = stop.or_done(caught(plan.function, work(&full_key, view)));
         let outcome = guard.while_held(work).await;
         let (is_held, told) = (guard.is_held(), self.told(plan, guard));
         // What outlasts the lease was not alone, even if it came to its end.
@@ -93,8 +95,8 @@ impl Locking {
         let outcome = outcome.and_then(|done| done);
         let stays = !plan.options.auto_release && was_done(&outcome);
         match self.end(plan, &full_key, kept.lent.take(), stays).await {
-            Ok(()) => Ended { outcome, told: vec![told] },
-            Err(Lost) => lost(plan, &full_key, fence),
+            Ok(()) => Ended::told(outcome, vec![told]),
+            Err(Lost) => Ended { was_done: outcome.is_ok(), ..lost(plan, &full_key, fence) },
         }
     }
 
@@ -126,7 +128,7 @@ impl Locking {
                 let data = NotAcquired { key: &options.key, acquired: false };
                 // As the specification shows it: a wait that is over tells nothing more.
                 let told = (!waited).then(|| Told::new(plan.urn, &data)).into_iter().collect();
-                Err(Ended { outcome: Err(fault), told })
+                Err(Ended::told(Err(fault), told))
             }
         }
     }
@@ -164,8 +166,12 @@ impl Locking {
 }
 
 impl<T> Ended<T> {
+    pub(crate) fn told(outcome: Result<T, Fault>, told: Vec<Told>) -> Self {
+        Self { outcome, told, was_done: false }
+    }
+
     pub(crate) fn failed(fault: Fault) -> Self {
-        Self { outcome: Err(fault), told: Vec::new() }
+        Self::told(Err(fault), Vec::new())
     }
 }
 

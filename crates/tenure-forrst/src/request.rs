@@ -1,10 +1,15 @@
 //! The request document: read, and checked as far as the protocol itself goes.
 
 use semver::Version;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tenure_api::ForrstCode;
 
+use crate::extension::Kind;
 use crate::fault::Fault;
+use crate::object::{Object, offset};
+use crate::pointer::Pointer;
 use crate::protocol::{NAME, VERSION};
 
 /// The most bytes of an id, a function's name or an extension's URN.
@@ -13,22 +18,41 @@ const NAME_BYTES_MAX: usize = 255;
 /// The most extensions of a request.
 const EXTENSIONS_MAX: usize = 50;
 
-/// A request that keeps the rules of the protocol.
+/// The member of `context` that tells about the lock of a call that is handed on.
+pub(crate) const LOCK: &str = "atomic_lock";
+
+/// A request that keeps the rules of the protocol. What belongs to its function is as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct Request<'a> {
+    body: &'a [u8],
+    /// All of it.
+    #[cfg_attr(not(feature = "gateway"), allow(dead_code, reason = "for handing it on"))]
+    pub(crate) document: Object<'a>,
     pub(crate) id: String,
     pub(crate) function: String,
     pub(crate) version: Option<Version>,
-    pub(crate) arguments: Map<String, Value>,
-    pub(crate) context: Map<String, Value>,
-    pub(crate) extensions: Vec<Asked>,
+    arguments: Option<&'a RawValue>,
+    pub(crate) context: Object<'a>,
+    pub(crate) extensions: Vec<Asked<'a>>,
 }
 
 /// An extension that a request asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     pub(crate) urn: String,
+    pub(crate) kind: Option<Kind>,
+    /// Read only where the extension is known.
     pub(crate) options: Map<String, Value>,
+    /// The whole extension.
+    #[cfg_attr(not(feature = "gateway"), allow(dead_code, reason = "for handing it on"))]
+    pub(crate) text: &'a RawValue,
+}
+
+/// What belongs to the function of a request.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) arguments: Map<String, Value>,
+    pub(crate) context: Map<String, Value>,
 }
 
 /// A request that does not: what is wrong with it, and its id if that could be told.
@@ -38,76 +62,222 @@ pub(crate) struct Malformed {
     pub(crate) faults: Vec<Fault>,
 }
 
-impl Request {
+impl<'a> Request<'a> {
     /// Reads a body.
-    pub(crate) fn read(body: &[u8]) -> Result<Self, Malformed> {
-        let document = parse(body).map_err(|fault| Malformed { id: None, faults: vec![fault] })?;
-        let Value::Object(mut document) = document else {
-            let text = match document {
-                Value::Array(_) => "a request is one object: batches are not supported",
-                _ => "a request must be an object",
-            };
-            return Err(Malformed { id: None, faults: vec![Fault::request("", text)] });
-        };
-        let mut faults = Faults::default();
-        let id = faults.keep(name(document.remove("id"), "/id", "id"));
-        faults.keep(protocol(document.get("protocol")));
-        let call = faults.keep(object(document.remove("call"), "/call", "call"));
-        let context = faults.keep(optional(document.remove("context"), "/context", "context"));
-        let extensions = faults.keep(extensions(document.remove("extensions")));
-        let call = call.and_then(|call| faults.call(call));
-        let (Some(id), Some(context), Some(extensions), Some(call)) =
-            (id.clone(), context, extensions, call)
-        else {
-            return Err(Malformed { id, faults: faults.0 });
-        };
-        if !faults.0.is_empty() {
-            return Err(Malformed { id: Some(id), faults: faults.0 });
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, Malformed> {
+        let document = document(body).map_err(Malformed::from)?;
+        let mut reading = Reading { body, faults: Vec::new() };
+        let known = ["protocol", "id", "call", "context", "extensions"];
+        reading.keep(document.check(&known, Pointer::Root));
+        let id = reading.name(document.get("id"), Pointer::Root.member("id"), "id");
+        let id = id.filter(|_| document.repeated() != Some("id"));
+        reading.protocol(document.get("protocol"));
+        let call = reading.call(document.get("call"));
+        let context = reading.context(document.get("context"));
+        let extensions = reading.extensions(document.get("extensions"));
+        let faults = reading.faults;
+        match (id, call, context, extensions) {
+            (Some(id), Some(call), Some(context), Some(extensions)) if faults.is_empty() => {
+                let Call { function, version, arguments } = call;
+                Ok(Self { body, document, id, function, version, arguments, context, extensions })
+            }
+            (id, ..) => Err(Malformed::new(id, faults)),
         }
-        let Call { function, version, arguments } = call;
-        Ok(Self { id, function, version, arguments, context, extensions })
+    }
+
+    /// Reads what belongs to its function.
+    pub(crate) fn given(&self) -> Result<Given, Malformed> {
+        let mut reading = Reading { body: self.body, faults: Vec::new() };
+        let arguments = self.arguments.map_or_else(Default::default, |text| reading.json(text));
+        let mut context = Map::new();
+        for (name, text) in self.context.members() {
+            context.insert(name.to_owned(), reading.json(text));
+        }
+        match Malformed::new(Some(self.id.clone()), reading.faults) {
+            Malformed { faults, .. } if faults.is_empty() => Ok(Given { arguments, context }),
+            malformed => Err(malformed),
+        }
+    }
+
+    /// One argument, as far as it can be told without reading the others.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn argument(&self, name: &str) -> Option<&'a RawValue> {
+        let arguments: Object<'a> = serde_json::from_str(self.arguments?.get()).ok()?;
+        arguments.get(name)
     }
 }
 
-struct Call {
+impl Malformed {
+    /// Of what is no JSON, only that is told: not even its id is sure.
+    fn new(id: Option<String>, mut faults: Vec<Fault>) -> Self {
+        match faults.iter().position(|fault| fault.known() == Some(ForrstCode::ParseError)) {
+            Some(at) => faults.swap_remove(at).into(),
+            None => Self { id, faults },
+        }
+    }
+}
+
+impl From<Fault> for Malformed {
+    fn from(fault: Fault) -> Self {
+        Self { id: None, faults: vec![fault] }
+    }
+}
+
+struct Call<'a> {
     function: String,
     version: Option<Version>,
-    arguments: Map<String, Value>,
+    arguments: Option<&'a RawValue>,
 }
 
-/// All that is wrong, so that it is told at once.
-#[derive(Default)]
-struct Faults(Vec<Fault>);
+/// A body that is read, and all that is wrong with it, so that it is told at once.
+struct Reading<'a> {
+    body: &'a [u8],
+    faults: Vec<Fault>,
+}
 
-impl Faults {
+impl<'a> Reading<'a> {
     fn keep<T>(&mut self, outcome: Result<T, Fault>) -> Option<T> {
-        outcome.map_err(|fault| self.0.push(fault)).ok()
+        outcome.map_err(|fault| self.faults.push(fault)).ok()
     }
 
-    fn call(&mut self, mut call: Map<String, Value>) -> Option<Call> {
-        let function = self.keep(name(call.remove("function"), "/call/function", "function"));
-        let version = self.keep(version(call.remove("version").as_ref()));
-        let arguments = optional(call.remove("arguments"), "/call/arguments", "arguments");
-        let arguments = self.keep(arguments);
+    /// Reads a part of the body.
+    fn json<T: Deserialize<'a> + Default>(&mut self, part: &'a RawValue) -> T {
+        let read = serde_json::from_str(part.get()).map_err(|error| {
+            let at = offset(self.body, part.get()) + position(part.get().as_bytes(), &error);
+            no_json(at)
+        });
+        self.keep(read).unwrap_or_default()
+    }
+
+    /// Reads an object, whose members may have these names among others.
+    fn object(
+        &mut self,
+        json: Option<&'a RawValue>,
+        known: &[&str],
+        at: Pointer<'_>,
+        what: &str,
+    ) -> Option<Object<'a>> {
+        let Some(json) = json.filter(|json| is_object(json)) else {
+            return self.keep(Err(Fault::request(at, format!("{what} must be an object"))));
+        };
+        let object: Object<'a> = self.json(json);
+        self.keep(object.check(known, at)).map(|()| object)
+    }
+
+    fn name(&mut self, json: Option<&'a RawValue>, at: Pointer<'_>, what: &str) -> Option<String> {
+        let Some(json) = json.filter(|json| json.get().starts_with('"')) else {
+            return self.keep(Err(Fault::request(at, format!("{what} must be a string"))));
+        };
+        let text: String = self.json(json);
+        let bytes = text.len();
+        if !(1..=NAME_BYTES_MAX).contains(&bytes) {
+            let text =
+                format!("{what} must have 1 to {NAME_BYTES_MAX} bytes, this one has {bytes}");
+            return self.keep(Err(Fault::request(at, text)));
+        }
+        Some(text)
+    }
+
+    fn protocol(&mut self, json: Option<&'a RawValue>) {
+        let Some(json) = json.filter(|json| is_object(json)) else {
+            let text = "protocol must be an object with name and version";
+            return self.faults.push(Fault::request("/protocol", text));
+        };
+        let protocol = protocol(&self.json(json));
+        self.keep(protocol);
+    }
+
+    fn call(&mut self, json: Option<&'a RawValue>) -> Option<Call<'a>> {
+        let at = Pointer::Root.member("call");
+        let call = self.object(json, &["function", "version", "arguments"], at, "call")?;
+        let function = self.name(call.get("function"), at.member("function"), "function");
+        let version = call.get("version").map(|version| self.json(version));
+        let version = self.keep(self::version(version.as_ref()));
+        let arguments = self.optional(call.get("arguments"), at.member("arguments"), "arguments");
         Some(Call { function: function?, version: version?, arguments: arguments? })
     }
+
+    fn context(&mut self, json: Option<&'a RawValue>) -> Option<Object<'a>> {
+        match json {
+            None => Some(Object::default()),
+            some => self.object(some, &[LOCK], Pointer::Root.member("context"), "context"),
+        }
+    }
+
+    fn extensions(&mut self, json: Option<&'a RawValue>) -> Option<Vec<Asked<'a>>> {
+        let Some(json) = json else { return Some(Vec::new()) };
+        let wrong = |text: String| Err(Fault::request("/extensions", text));
+        if !json.get().starts_with('[') {
+            return self.keep(wrong("extensions must be an array".to_owned()));
+        }
+        let extensions: Vec<&'a RawValue> = self.json(json);
+        let many = extensions.len();
+        if many > EXTENSIONS_MAX {
+            let text = format!("there may be {EXTENSIONS_MAX} extensions, this request has {many}");
+            return self.keep(wrong(text));
+        }
+        extensions.into_iter().enumerate().map(|(at, text)| self.extension(at, text)).collect()
+    }
+
+    fn extension(&mut self, at: usize, text: &'a RawValue) -> Option<Asked<'a>> {
+        let pointer = Pointer::Extension(at);
+        let extension = self.object(Some(text), &["urn", "options"], pointer, "an extension")?;
+        let urn = self.name(extension.get("urn"), pointer.member("urn"), "urn")?;
+        let options = self.optional(extension.get("options"), Pointer::Options(at), "options")?;
+        let kind = Kind::of(&urn);
+        let options = options.filter(|_| kind.is_some());
+        let options = options.map(|options| self.json(options)).unwrap_or_default();
+        Some(Asked { urn, kind, options, text })
+    }
+
+    /// An object that may be missing.
+    fn optional(
+        &mut self,
+        json: Option<&'a RawValue>,
+        at: Pointer<'_>,
+        what: &str,
+    ) -> Option<Option<&'a RawValue>> {
+        match json {
+            Some(json) if !is_object(json) => {
+                self.keep(Err(Fault::request(at, format!("{what} must be an object"))))
+            }
+            json => Some(json),
+        }
+    }
 }
 
-/// A body as JSON, or the byte at which it is none.
-fn parse(body: &[u8]) -> Result<Value, Fault> {
+fn is_object(json: &RawValue) -> bool {
+    json.get().starts_with('{')
+}
+
+/// A body as an object.
+fn document(body: &[u8]) -> Result<Object<'_>, Fault> {
     serde_json::from_slice(body).map_err(|error| {
-        let before = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-        let line_start: usize = before.map(|line| line.len() + 1).sum();
-        let position = line_start + error.column().saturating_sub(1);
-        Fault::new(ForrstCode::ParseError, "Parse error").at_byte(position.min(body.len()))
+        let is_json = error.is_data().then(|| serde_json::from_slice::<&RawValue>(body));
+        let text = match is_json {
+            Some(Ok(json)) if json.get().starts_with('[') => {
+                "a request is one object: batches are not supported"
+            }
+            Some(Ok(_)) => "a request must be an object",
+            Some(Err(error)) => return no_json(position(body, &error)),
+            None => return no_json(position(body, &error)),
+        };
+        Fault::request("", text)
     })
 }
 
-fn protocol(json: Option<&Value>) -> Result<(), Fault> {
-    let Some(Value::Object(protocol)) = json else {
-        let text = "protocol must be an object with name and version";
-        return Err(Fault::request("/protocol", text));
-    };
+/// Where in a text an error lies.
+fn position(text: &[u8], error: &serde_json::Error) -> usize {
+    let before = text.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    let line_start: usize = before.map(|line| line.len() + 1).sum();
+    (line_start + error.column().saturating_sub(1)).min(text.len())
+}
+
+fn no_json(position: usize) -> Fault {
+    Fault::new(ForrstCode::ParseError, "Parse error").at_byte(position)
+}
+
+fn protocol(protocol: &Map<String, Value>) -> Result<(), Fault> {
     if protocol.get("name").and_then(Value::as_str) != Some(NAME) {
         return Err(Fault::request("/protocol/name", format!("protocol name must be {NAME:?}")));
     }
@@ -132,55 +302,6 @@ fn version(json: Option<&Value>) -> Result<Option<Version>, Fault> {
     version.map(Some).ok_or_else(|| Fault::request("/call/version", text))
 }
 
-fn extensions(json: Option<Value>) -> Result<Vec<Asked>, Fault> {
-    let extensions = match json {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(extensions)) => extensions,
-        Some(_) => return Err(Fault::request("/extensions", "extensions must be an array")),
-    };
-    if extensions.len() > EXTENSIONS_MAX {
-        let many = extensions.len();
-        let text = format!("there may be {EXTENSIONS_MAX} extensions, this request has {many}");
-        return Err(Fault::request("/extensions", text));
-    }
-    let numbered = extensions.into_iter().enumerate();
-    numbered.map(|(at, extension)| extension_at(&format!("/extensions/{at}"), extension)).collect()
-}
-
-fn extension_at(pointer: &str, json: Value) -> Result<Asked, Fault> {
-    let mut extension = object(Some(json), pointer, "an extension")?;
-    let urn = name(extension.remove("urn"), &format!("{pointer}/urn"), "urn")?;
-    let options = optional(extension.remove("options"), &format!("{pointer}/options"), "options")?;
-    Ok(Asked { urn, options })
-}
-
-fn name(json: Option<Value>, pointer: &str, what: &str) -> Result<String, Fault> {
-    match json {
-        Some(Value::String(text)) if (1..=NAME_BYTES_MAX).contains(&text.len()) => Ok(text),
-        Some(Value::String(text)) => {
-            let bytes = text.len();
-            let text =
-                format!("{what} must have 1 to {NAME_BYTES_MAX} bytes, this one has {bytes}");
-            Err(Fault::request(pointer, text))
-        }
-        _ => Err(Fault::request(pointer, format!("{what} must be a string"))),
-    }
-}
-
-fn object(json: Option<Value>, pointer: &str, what: &str) -> Result<Map<String, Value>, Fault> {
-    match json {
-        Some(Value::Object(object)) => Ok(object),
-        _ => Err(Fault::request(pointer, format!("{what} must be an object"))),
-    }
-}
-
-fn optional(json: Option<Value>, pointer: &str, what: &str) -> Result<Map<String, Value>, Fault> {
-    match json {
-        None => Ok(Map::new()),
-        some => object(some, pointer, what),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -202,13 +323,15 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_empty() {
-        let request = Request::read(good().to_string().as_bytes()).unwrap();
+        let body = good().to_string();
+        let request = Request::read(body.as_bytes()).unwrap();
         assert_eq!(
             (request.id.as_str(), request.function.as_str()),
             ("req_001", "payments.charge")
         );
-        assert!(request.version.is_none() && request.arguments.is_empty());
-        assert!(request.context.is_empty() && request.extensions.is_empty());
+        let Given { arguments, context } = request.given().unwrap();
+        assert!(request.version.is_none() && arguments.is_empty());
+        assert!(context.is_empty() && request.extensions.is_empty());
     }
 
     #[test]

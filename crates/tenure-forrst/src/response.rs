@@ -1,5 +1,6 @@
 //! The response document.
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tenure_api::FORRST_HTTP_OTHER;
@@ -7,7 +8,7 @@ use tenure_api::FORRST_HTTP_OTHER;
 use crate::amount::Amount;
 use crate::fault::Fault;
 #[cfg(feature = "gateway")]
-use crate::passed::Passed;
+use crate::gateway::Passed;
 use crate::protocol::{PROTOCOL, Protocol};
 
 /// What a function gave, as JSON.
@@ -97,15 +98,16 @@ impl Response {
     }
 
     /// The document.
-    pub(crate) fn write(&self, meta: &Meta) -> serde_json::Result<Vec<u8>> {
+    pub(crate) fn write(&self, meta: &Meta) -> serde_json::Result<Bytes> {
         let (result, errors) = match &self.outcome {
-            Ok(Answer::Bare(result)) => return serde_json::to_vec(result),
+            Ok(Answer::Bare(result)) => return serde_json::to_vec(result).map(Bytes::from),
             #[cfg(feature = "gateway")]
             Ok(Answer::Passed(passed)) => return passed.write(&self.extensions),
             Ok(Answer::Result(result)) => (Some(&**result), None),
             Err(faults) => (None, Some(faults.as_slice())),
         };
         let (id, extensions) = (self.id.as_deref(), self.extensions.as_slice());
-        serde_json::to_vec(&Document { protocol: PROTOCOL, id, result, errors, extensions, meta })
+        let document = Document { protocol: PROTOCOL, id, result, errors, extensions, meta };
+        serde_json::to_vec(&document).map(Bytes::from)
     }
 }

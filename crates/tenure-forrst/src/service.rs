@@ -1,19 +1,21 @@
 //! The protocol over HTTP: a tower service, to be mounted anywhere.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use tenure_api::ForrstCode;
 use tower::Service;
 
 use crate::amount::Amount;
+use crate::body::{self, Unread};
 use crate::engine::{Engine, Visit};
 use crate::fault::Fault;
 use crate::response::{Meta, Response};
@@ -78,23 +80,16 @@ impl Inner {
     {
         let came = self.engine.clock.now();
         let (parts, body) = request.into_parts();
-        if parts.method != Method::POST {
-            return self.refused(StatusCode::METHOD_NOT_ALLOWED, "Only POST is served here");
-        }
-        if !is_json(&parts.headers) {
-            let text = "Content-Type must be application/json";
-            return self.refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
-        }
-        let body = match Limited::new(body, self.request_bytes_max).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                let max = self.request_bytes_max;
-                let text = format!("the request must have at most {max} bytes");
-                return self.refused(StatusCode::PAYLOAD_TOO_LARGE, &text);
-            }
-            Err(_) => {
-                let text = "the request ended before it was whole";
-                return self.refused(StatusCode::BAD_REQUEST, text);
+        let (mut body, max) = (pin!(body), self.request_bytes_max);
+        let outcome = match why_not(&parts) {
+            Some(refusal) => Err(refusal),
+            None => body::read(body.as_mut(), max).await.map_err(|unread| refusal(&unread, max)),
+        };
+        let body = match outcome {
+            Ok(body) => body,
+            Err((status, text)) => {
+                body::pass_over(body, max).await;
+                return self.refused(status, &text);
             }
         };
         let (headers, caller) = (parts.headers, Arc::new(parts.extensions));
@@ -124,13 +119,13 @@ impl Inner {
     ) -> http::Response<Full<Bytes>> {
         let took = self.engine.clock.now().since(visit.came);
         let meta = Meta { duration: Amount::milliseconds(took), node: self.node.clone() };
-        let is_short = |document: &Vec<u8>| document.len() <= self.response_bytes_max;
+        let is_short = |document: &Bytes| document.len() <= self.response_bytes_max;
         let written = response.write(&meta).ok().filter(is_short);
         let (status, document) = match written {
             Some(document) => (status, document),
             None => (StatusCode::INTERNAL_SERVER_ERROR, self.too_long(response, &meta)),
         };
-        let mut out = http::Response::new(Full::from(document));
+        let mut out = http::Response::new(Full::new(document));
         *out.status_mut() = status;
         let headers = out.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -151,12 +146,36 @@ impl Inner {
 
     /// In place of an answer that cannot be written. Whoever holds a lock needs to know of it all
     /// the more.
-    fn too_long(&self, response: &Response, meta: &Meta) -> Vec<u8> {
+    fn too_long(&self, response: &Response, meta: &Meta) -> Bytes {
         let max = self.response_bytes_max;
         tracing::error!(max, "the answer cannot be written or is too long");
         let mut short = Response::new(response.id.clone(), Err(Fault::internal()));
         short.extensions.clone_from(&response.extensions);
         short.write(meta).unwrap_or_default()
+    }
+}
+
+/// Why a request is refused before its body is read.
+fn why_not(parts: &http::request::Parts) -> Option<(StatusCode, Cow<'static, str>)> {
+    if parts.method != Method::POST {
+        return Some((StatusCode::METHOD_NOT_ALLOWED, "Only POST is served here".into()));
+    }
+    if !is_json(&parts.headers) {
+        let text = "Content-Type must be application/json";
+        return Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, text.into()));
+    }
+    None
+}
+
+fn refusal(unread: &Unread, max: usize) -> (StatusCode, Cow<'static, str>) {
+    match unread {
+        Unread::TooLarge => {
+            let text = format!("the request must have at most {max} bytes");
+            (StatusCode::PAYLOAD_TOO_LARGE, text.into())
+        }
+        Unread::BrokenOff => {
+            (StatusCode::BAD_REQUEST, "the request ended before it was whole".into())
+        }
     }
 }
 

@@ -18,6 +18,19 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
+    /// Runs what the call is for, as [`or`](Self::or) does. Once that is done, it is too late to
+    /// cancel the call, whatever else has to be done for it.
+    pub(crate) async fn or_done<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Fault> {
+        let done = self.or(work).await?;
+        match &mut self.cancellable {
+            Some(cancellable) => match cancellable.done() {
+                true => Ok(done),
+                false => Err(cancellable.fault()),
+            },
+            None => Ok(done),
+        }
+    }
+
     /// Runs `work`, or drops it where it stands when the call is stopped.
     pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Fault> {
         let Self { deadline, cancellable, clock } = self;

@@ -139,6 +139,6 @@ impl LockDesk for Desk {
     }
 
     fn name(&self, caller: &Extensions) -> String {
-        caller_of(caller).map(|caller| caller.identity.name.to_string()).unwrap_or_default()
+        caller_of(caller).map(Caller::client).unwrap_or_default()
     }
 }

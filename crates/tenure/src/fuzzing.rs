@@ -8,6 +8,8 @@
 //! | `FileRows` | rows of the file store | `file_row` |
 //! | `redis_reply` | answers of the scripts in Redis | `redis_reply` |
 //! | `etcd_answer` | etcd's answers | `etcd_answer` |
+//! | `nats_entry`, `nats_ack` | NATS's answers | `nats_answer` |
+//! | `postgres_row` | rows of PostgreSQL | `postgres_row` |
 //! | `remote_status`, `remote_info` | answers of a tenure server | `remote_answer` |
 //! | `nats_key`, `object_key`, `redis_key` | keys as each store spells them | `spelling` |
 //!
@@ -23,11 +25,13 @@ pub use crate::stores::etcd::fuzzing::etcd_answer;
 #[cfg(all(target_os = "linux", feature = "file"))]
 pub use crate::stores::file::fuzzing::{FileRows, SqlValue};
 #[cfg(feature = "nats")]
-pub use crate::stores::nats::fuzzing::{nats_key, nats_subject};
+pub use crate::stores::nats::fuzzing::{nats_ack, nats_entry, nats_key, nats_subject};
 #[cfg(feature = "object")]
 pub use crate::stores::object::fuzzing::{object_key, object_name};
 #[cfg(feature = "postgres")]
-pub use crate::stores::postgres::fuzzing::{postgres_literal, postgres_name};
+pub use crate::stores::postgres::fuzzing::{
+    PostgresRow, postgres_literal, postgres_name, postgres_row,
+};
 #[cfg(feature = "redis")]
 pub use crate::stores::redis::fuzzing::{
     RedisFields, RedisNames, redis_key, redis_names, redis_reply,

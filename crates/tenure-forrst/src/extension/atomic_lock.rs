@@ -10,6 +10,7 @@ use tenure_api::{ForrstCode, rfc3339};
 use crate::amount::Amount;
 use crate::desk::Refusal;
 use crate::fault::Fault;
+use crate::pointer::Pointer;
 
 /// The most characters of a key.
 const KEY_MAX: usize = 200;
@@ -23,7 +24,7 @@ pub(crate) struct LockOptions {
     pub(crate) block: Option<Amount>,
     pub(crate) owner: Option<Owner>,
     pub(crate) auto_release: bool,
-    pointer: String,
+    at: Pointer<'static>,
 }
 
 /// Whether a key is a function's own.
@@ -36,10 +37,9 @@ pub(crate) enum Scope {
 }
 
 impl LockOptions {
-    /// Reads the options, which stand at `pointer`.
-    pub(crate) fn read(options: &Map<String, Value>, pointer: &str) -> Result<Self, Fault> {
-        let at = |member: &str| format!("{pointer}/{member}");
-        let wrong = |member: &str, text: &str| Err(Fault::argument(at(member), text));
+    /// Reads the options, which stand there.
+    pub(crate) fn read(options: &Map<String, Value>, at: Pointer<'static>) -> Result<Self, Fault> {
+        let wrong = |member: &str, text: &str| Err(Fault::argument(at.member(member), text));
         let scope = match options.get("scope") {
             None => Scope::Function,
             Some(Value::String(name)) if name == "function" => Scope::Function,
@@ -48,27 +48,26 @@ impl LockOptions {
         };
         let ttl = match options.get("ttl") {
             None => return wrong("ttl", "Lock TTL is required"),
-            Some(ttl) => Amount::read(ttl, "Lock TTL", &at("ttl"))?,
+            Some(ttl) => Amount::read(ttl, "Lock TTL", at.member("ttl"))?,
         };
         let block = options.get("block");
         let block =
-            block.map(|block| Amount::read(block, "Lock block", &at("block"))).transpose()?;
-        let owner = match options.get("owner") {
-            None => None,
-            Some(Value::String(text)) => Some(
-                Owner::parse(text)
-                    .map_err(|error| Fault::argument(at("owner"), format!("Lock {error}")))?,
-            ),
-            Some(_) => return wrong("owner", "Lock owner must be a string"),
-        };
+            block.map(|block| Amount::read(block, "Lock block", at.member("block"))).transpose()?;
+        let owner =
+            match options.get("owner") {
+                None => None,
+                Some(Value::String(text)) => Some(Owner::parse(text).map_err(|error| {
+                    Fault::argument(at.member("owner"), format!("Lock {error}"))
+                })?),
+                Some(_) => return wrong("owner", "Lock owner must be a string"),
+            };
         let auto_release = match options.get("auto_release") {
             None => true,
             Some(Value::Bool(on)) => *on,
             Some(_) => return wrong("auto_release", "auto_release must be true or false"),
         };
-        let key = key(options.get("key"), &at("key"))?;
-        let pointer = pointer.to_owned();
-        Ok(Self { key, ttl, scope, block, owner, auto_release, pointer })
+        let key = key(options.get("key"), at.member("key"))?;
+        Ok(Self { key, ttl, scope, block, owner, auto_release, at })
     }
 
     /// The key in the store.
@@ -98,16 +97,21 @@ impl LockOptions {
                 let text = format!("Lock acquisition timed out after {value} {}s", unit.name());
                 Fault::new(ForrstCode::LockTimeout, text).with(details(Some(block)))
             }
-            (Refusal::Invalid(text), _) => Fault::argument(self.pointer_to(&text), text),
+            (Refusal::Invalid(text), _) => self.invalid(&text),
             (refusal, _) => failed(refusal),
         }
     }
 
-    /// Where the option stands that a refusal is about.
-    fn pointer_to(&self, text: &str) -> String {
-        let named =
-            ["key", "ttl", "owner"].iter().find(|name| text.contains(&format!("{name} must")));
-        named.map_or_else(|| self.pointer.clone(), |name| format!("{}/{name}", self.pointer))
+    /// The error for an option that a limit of the store or the server refuses.
+    fn invalid(&self, text: &str) -> Fault {
+        let named = [("key", "key"), ("ttl", "ttl"), ("owner", "owner"), ("wait", "block")];
+        for (word, option) in named {
+            if let Some((before, after)) = text.split_once(&format!("{word} must")) {
+                let text = format!("{before}{option} must{after}");
+                return Fault::argument(self.at.member(option), text);
+            }
+        }
+        Fault::argument(self.at, text)
     }
 
     /// The error for a lock that was lost under its function.
@@ -138,8 +142,8 @@ pub(crate) fn failed(refusal: Refusal) -> Fault {
     Fault::new(code, text)
 }
 
-fn key(json: Option<&Value>, pointer: &str) -> Result<String, Fault> {
-    let wrong = |text: String| Err(Fault::argument(pointer, text));
+fn key(json: Option<&Value>, at: Pointer<'_>) -> Result<String, Fault> {
+    let wrong = |text: String| Err(Fault::argument(at, text));
     let key = match json {
         None => return wrong("Lock key is required".into()),
         Some(Value::String(key)) => key,

@@ -11,6 +11,7 @@ use tenure_api::ForrstCode;
 use tokio::sync::watch;
 
 use crate::fault::Fault;
+use crate::pointer::Pointer;
 
 /// The most characters of a token.
 const TOKEN_MAX: usize = 100;
@@ -24,7 +25,7 @@ const KNOWN_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(crate) struct CancellationOptions {
     pub(crate) token: String,
-    pub(crate) pointer: String,
+    at: Pointer<'static>,
 }
 
 /// The calls of this process that can be cancelled.
@@ -43,12 +44,13 @@ struct Calls {
 /// A caller and its token: one caller's means nothing to another.
 type Name = (String, String);
 
-/// A call that can be cancelled, for as long as this lives.
+/// A call that can be cancelled, until it is done or this is dropped.
 #[derive(Debug)]
 pub(crate) struct Cancellable {
     all: Arc<Cancellations>,
     name: Name,
     cancelled: watch::Receiver<bool>,
+    is_done: bool,
 }
 
 #[derive(Serialize)]
@@ -57,15 +59,14 @@ struct Token<'a> {
 }
 
 impl CancellationOptions {
-    pub(crate) fn read(options: &Map<String, Value>, pointer: &str) -> Result<Self, Fault> {
-        let pointer = format!("{pointer}/token");
-        let token = token(options.get("token"), &pointer)?;
-        Ok(Self { token, pointer })
+    /// Reads the options, which stand there.
+    pub(crate) fn read(options: &Map<String, Value>, at: Pointer<'static>) -> Result<Self, Fault> {
+        Ok(Self { token: token(options.get("token"), at.member("token"))?, at })
     }
 }
 
-/// A token, which stands at `pointer`.
-pub(crate) fn token(json: Option<&Value>, pointer: &str) -> Result<String, Fault> {
+/// A token, which stands there.
+pub(crate) fn token(json: Option<&Value>, at: Pointer<'_>) -> Result<String, Fault> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     match json.and_then(Value::as_str) {
         Some(token) if (1..=TOKEN_MAX).contains(&token.len()) && token.chars().all(is_allowed) => {
@@ -73,7 +74,7 @@ pub(crate) fn token(json: Option<&Value>, pointer: &str) -> Result<String, Fault
         }
         _ => {
             let text = format!("token must have 1 to {TOKEN_MAX} of A-Z a-z 0-9 - _");
-            Err(Fault::argument(pointer, text))
+            Err(Fault::argument(at, text))
         }
     }
 }
@@ -89,16 +90,16 @@ impl Cancellations {
         caller: String,
         asked: &CancellationOptions,
     ) -> Result<Cancellable, Fault> {
-        let CancellationOptions { token, pointer } = asked;
+        let CancellationOptions { token, at } = asked;
         let (cancel, cancelled) = watch::channel(false);
         let name = (caller, token.clone());
         let mut calls = self.calls();
         if calls.under_way.contains_key(&name) {
             let text = "a call with this token is under way";
-            return Err(Fault::new(ForrstCode::Conflict, text).at(pointer));
+            return Err(Fault::new(ForrstCode::Conflict, text).at(at.member("token")));
         }
         calls.under_way.insert(name.clone(), cancel);
-        Ok(Cancellable { all: Arc::clone(self), name, cancelled })
+        Ok(Cancellable { all: Arc::clone(self), name, cancelled, is_done: false })
     }
 
     /// Whether a call with this token is or was under way here.
@@ -147,6 +148,21 @@ impl Cancellable {
         let _ = self.cancelled.wait_for(|cancelled| *cancelled).await;
     }
 
+    /// The call has done its work: from now on it is too late to cancel it. False, if it was
+    /// cancelled before.
+    pub(crate) fn done(&mut self) -> bool {
+        let now = self.all.clock.now();
+        let mut calls = self.all.calls();
+        if !self.is_done {
+            self.is_done = true;
+            calls.under_way.remove(&self.name);
+            calls.ended.push_back((self.name.clone(), now));
+            calls.forget_before(now);
+        }
+        // Whoever cancels does so with the calls in its hands.
+        !*self.cancelled.borrow()
+    }
+
     /// The error of a call that was cancelled.
     pub(crate) fn fault(&self) -> Fault {
         let (_, token) = &self.name;
@@ -156,10 +172,6 @@ impl Cancellable {
 
 impl Drop for Cancellable {
     fn drop(&mut self) {
-        let now = self.all.clock.now();
-        let mut calls = self.all.calls();
-        calls.under_way.remove(&self.name);
-        calls.ended.push_back((std::mem::take(&mut self.name), now));
-        calls.forget_before(now);
+        self.done();
     }
 }

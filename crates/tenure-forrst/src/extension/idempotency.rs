@@ -14,6 +14,7 @@ use tenure_api::{ForrstCode, rfc3339};
 
 use crate::amount::{Amount, Unit};
 use crate::fault::Fault;
+use crate::pointer::Pointer;
 use crate::response::Json;
 
 /// The most characters of a key.
@@ -67,7 +68,8 @@ struct Entry {
 
 #[derive(Clone, Debug)]
 struct Answer {
-    result: Json,
+    /// An error only where the function came to its end all the same.
+    outcome: Result<Json, Fault>,
     at: Moment,
     until: Moment,
     cached_at: SystemTime,
@@ -78,7 +80,7 @@ struct Answer {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// An answer that was given before.
-    Answered(Json, IdempotencyData),
+    Answered(Result<Json, Fault>, IdempotencyData),
     /// Nothing: this call is the first.
     First(Ticket),
 }
@@ -115,20 +117,20 @@ struct Conflict<'a> {
 }
 
 impl IdempotencyOptions {
-    pub(crate) fn read(options: &Map<String, Value>, pointer: &str) -> Result<Self, Fault> {
+    /// Reads the options, which stand there.
+    pub(crate) fn read(options: &Map<String, Value>, at: Pointer<'_>) -> Result<Self, Fault> {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
         let key = match options.get("key").and_then(Value::as_str) {
             Some(key) if (1..=KEY_MAX).contains(&key.len()) && key.chars().all(is_allowed) => key,
             _ => {
                 let text = format!("key must have 1 to {KEY_MAX} of A-Z a-z 0-9 - _ : .");
-                return Err(Fault::argument(format!("{pointer}/key"), text));
+                return Err(Fault::argument(at.member("key"), text));
             }
         };
         let ttl = match options.get("ttl") {
             None => TTL,
             Some(ttl) => {
-                let pointer = format!("{pointer}/ttl");
-                Amount::read_up_to(TTL_MAX, ttl, "ttl", &pointer)?.duration()
+                Amount::read_up_to(TTL_MAX, ttl.as_object(), "ttl", at.member("ttl"))?.duration()
             }
         };
         Ok(Self { key: key.to_owned(), ttl })
@@ -179,7 +181,7 @@ impl Answers {
                     cached_at: Some(rfc3339::seconds(answer.cached_at)),
                     expires_at: rfc3339::seconds(answer.expires_at),
                 };
-                Ok(Found::Answered(answer.result.clone(), data))
+                Ok(Found::Answered(answer.outcome.clone(), data))
             }
             None => {
                 let request = request.to_owned();
@@ -215,15 +217,21 @@ impl Kept {
     fn forget(&mut self, slot: &Slot, is_meant: impl Fn(&Answer) -> bool) {
         let answer = self.entries.get(slot).and_then(|entry| entry.answer.as_ref());
         if let Some(answer) = answer.filter(|answer| is_meant(answer)) {
-            self.bytes -= answer.result.get().len();
+            self.bytes -= answer.bytes();
             self.entries.remove(slot);
         }
     }
 }
 
+impl Answer {
+    fn bytes(&self) -> usize {
+        self.outcome.as_ref().map_or(0, |result| result.get().len())
+    }
+}
+
 impl Ticket {
     /// Keeps the answer for those who ask again.
-    pub(crate) fn keep(mut self, result: &Json) -> Option<IdempotencyData> {
+    pub(crate) fn keep(mut self, outcome: &Result<Json, Fault>) -> Option<IdempotencyData> {
         let slot = self.slot.take()?;
         let (now, wall) = (self.all.clock.now(), self.all.clock.wall());
         let expires_at = wall + self.ttl;
@@ -237,9 +245,10 @@ impl Ticket {
         let mut kept = self.all.kept();
         let entry = kept.entries.get_mut(&slot)?;
         let until = now + self.ttl;
-        let result = result.clone();
-        let bytes = result.get().len();
-        entry.answer = Some(Answer { result, at: now, until, cached_at: wall, expires_at });
+        let outcome = outcome.clone();
+        let answer = Answer { outcome, at: now, until, cached_at: wall, expires_at };
+        let bytes = answer.bytes();
+        entry.answer = Some(answer);
         kept.bytes += bytes;
         kept.order.push_back((slot, now));
         kept.forget_before(now);

@@ -11,6 +11,7 @@ use serde::Serialize;
 use tenure_api::ForrstCode;
 
 use crate::fault::Fault;
+use crate::pointer::Pointer;
 use crate::request::Asked;
 use atomic_lock::LockOptions;
 use cancellation::CancellationOptions;
@@ -113,39 +114,41 @@ pub(crate) struct Setting<'a> {
 
 impl Wishes {
     /// Reads the extensions of a request.
-    pub(crate) fn read(asked: &[Asked], setting: Setting<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(asked: &[Asked<'_>], setting: Setting<'_>) -> Result<Self, Fault> {
         let mut wishes = Self::default();
         let mut unsupported = Vec::new();
-        for (at, Asked { urn, options }) in asked.iter().enumerate() {
-            let Some(kind) = Kind::of(urn) else {
+        for (number, Asked { urn, kind, options, .. }) in asked.iter().enumerate() {
+            let Some(kind) = *kind else {
                 unsupported.push(urn.as_str());
                 continue;
             };
-            let pointer = format!("/extensions/{at}");
             if setting.is_system && !kind.is_for_system() {
                 let text = format!("Extension not applicable: {urn}");
                 let details = NotApplicable { extension: urn, function: setting.function };
                 let fault = Fault::new(ForrstCode::ExtensionNotApplicable, text);
-                return Err(fault.at(pointer).with(details));
+                return Err(fault.at(Pointer::Extension(number)).with(details));
             }
-            let options_at = format!("{pointer}/options");
-            let again = || Fault::request(&*pointer, format!("{urn} is asked for more than once"));
+            let at = Pointer::Options(number);
+            let again = || {
+                let text = format!("{urn} is asked for more than once");
+                Fault::request(Pointer::Extension(number), text)
+            };
             match kind {
                 Kind::AtomicLock => {
-                    let options = LockOptions::read(options, &options_at)?;
+                    let options = LockOptions::read(options, at)?;
                     wishes.lock = only(wishes.lock, urn, options).ok_or_else(again)?;
                 }
                 Kind::Cancellation => {
-                    let options = CancellationOptions::read(options, &options_at)?;
+                    let options = CancellationOptions::read(options, at)?;
                     wishes.cancellation =
                         only(wishes.cancellation, urn, options).ok_or_else(again)?;
                 }
                 Kind::Deadline => {
-                    let options = DeadlineOptions::read(options, &options_at)?;
+                    let options = DeadlineOptions::read(options, at)?;
                     wishes.deadline = only(wishes.deadline, urn, options).ok_or_else(again)?;
                 }
                 Kind::Idempotency => {
-                    let options = IdempotencyOptions::read(options, &options_at)?;
+                    let options = IdempotencyOptions::read(options, at)?;
                     wishes.idempotency =
                         only(wishes.idempotency, urn, options).ok_or_else(again)?;
                 }
@@ -174,14 +177,14 @@ fn only<T>(before: Option<Wish<T>>, urn: &str, options: T) -> Option<Option<Wish
 /// Refuses a lock that is asked for under a name that is not quite its own: whoever serves the call
 /// without knowing that name would serve it without a lock.
 #[cfg(feature = "gateway")]
-pub(crate) fn check_spelling(asked: &[Asked]) -> Result<(), Fault> {
+pub(crate) fn check_spelling(asked: &[Asked<'_>]) -> Result<(), Fault> {
     let resembles_lock = |urn: &str| {
         let letters = urn.chars().filter(char::is_ascii_alphanumeric);
         letters.collect::<String>().to_ascii_lowercase().contains("atomiclock")
     };
-    let urns = asked.iter().map(|asked| asked.urn.as_str());
+    let unknown = asked.iter().filter(|asked| asked.kind.is_none());
     let misspelt: Vec<_> =
-        urns.filter(|urn| Kind::of(urn).is_none() && resembles_lock(urn)).collect();
+        unknown.map(|asked| asked.urn.as_str()).filter(|urn| resembles_lock(urn)).collect();
     if misspelt.is_empty() { Ok(()) } else { Err(not_supported(misspelt)) }
 }
 

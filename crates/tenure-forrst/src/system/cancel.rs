@@ -9,12 +9,13 @@ use crate::call::Call;
 use crate::desk::LockDesk;
 use crate::extension::cancellation::{Cancellations, token};
 use crate::function::Function;
+use crate::pointer::Pointer;
 
 pub(crate) fn cancel(desk: &Arc<dyn LockDesk>, cancellations: &Arc<Cancellations>) -> Function {
     let (desk, cancellations) = (Arc::clone(desk), Arc::clone(cancellations));
     Function::new(CANCEL, VERSION, move |call: Call, arguments: Map<String, Value>| {
         let caller = desk.name(call.caller());
-        let cancelled = token(arguments.get("token"), "/call/arguments/token")
+        let cancelled = token(arguments.get("token"), Pointer::Arguments.member("token"))
             .and_then(|token| cancellations.cancel(caller, &token).map(|()| token));
         async move { Ok(json!({"cancelled": true, "token": cancelled?})) }
     })

@@ -16,7 +16,7 @@ pub(crate) use locks::{force_release, release, status};
 const VERSION: &str = "1.0.0";
 
 pub(crate) const CANCEL: &str = "urn:cline:forrst:ext:cancellation:fn:cancel";
-const DESCRIBE: [&str; 2] =
+pub(crate) const DESCRIBE: [&str; 2] =
     ["urn:cline:forrst:fn:describe", "urn:cline:forrst:ext:discovery:fn:describe"];
 
 /// Whether the result goes out without an envelope: the description of everything does.

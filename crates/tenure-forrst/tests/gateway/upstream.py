@@ -43,6 +43,8 @@ class Upstream(BaseHTTPRequestHandler):
             self.write(200, b'{"protocol": {"name": "forrst"}, "id": "another", "result": 1}')
         elif function == "test.odd":
             self.document(200, request, {"result": 1, "extensions": None})
+        elif function == "test.tell":
+            self.document(200, request, {"result": 1, "extensions": arguments["extensions"]})
         elif function == "test.fail":
             errors = [{"code": "CARD_DECLINED", "message": "no funds"}]
             told = [{"urn": "urn:forrst:ext:quota", "data": {"left": 1}}]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::stream::RawMessage;
+use async_nats::jetstream::{self, ErrorCode};
 use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::bells::Bells;
 use super::bucket::{Bucket, MARKER_TTL};
-use super::error::{is_conflict, refused, silent};
+use super::error::{Silence, is_conflict, refused, silent};
 use super::link::{Link, answer};
 use super::making::Makings;
 use super::marks::{Marks, Written};
@@ -57,7 +57,7 @@ pub(super) struct NatsRegister {
 }
 
 #[derive(Deserialize)]
-struct Found {
+pub(super) struct Found {
     message: RawMessage,
 }
 
@@ -110,14 +110,7 @@ impl NatsRegister {
     /// behind.
     async fn last(&self, subject: &str) -> Result<Option<StreamMessage>> {
         let body = json!({ "last_by_subj": subject });
-        match self.link.api::<Found>(&self.verb("STREAM.MSG.GET"), &body).await {
-            Ok(Ok(found)) => StreamMessage::try_from(found.message).map(Some).map_err(|_| {
-                Error::new(ErrorKind::Damaged, "NATS gave a message that cannot be read")
-            }),
-            Ok(Err(error)) if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => Ok(None),
-            Ok(Err(error)) => Err(refused(&error)),
-            Err(silence) => Err(silent(silence, Effect::Read)),
-        }
+        found(self.link.api(&self.verb("STREAM.MSG.GET"), &body).await)
     }
 
     fn headers(&self, write: &Write<'_>) -> HeaderMap {
@@ -160,6 +153,20 @@ impl NatsRegister {
     }
 }
 
+/// The message that was asked for, if there is one.
+pub(super) fn found(
+    answer: Result<Result<Found, jetstream::Error>, Silence>,
+) -> Result<Option<StreamMessage>> {
+    match answer {
+        Ok(Ok(found)) => StreamMessage::try_from(found.message)
+            .map(Some)
+            .map_err(|_| Error::new(ErrorKind::Damaged, "NATS gave a message that cannot be read")),
+        Ok(Err(error)) if error.error_code() == ErrorCode::NO_MESSAGE_FOUND => Ok(None),
+        Ok(Err(error)) => Err(refused(&error)),
+        Err(silence) => Err(silent(silence, Effect::Read)),
+    }
+}
+
 /// Whole seconds, rounded up: a ttl is a lower bound, and the server takes no others.
 fn seconds(ttl: Duration) -> u64 {
     ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
@@ -171,7 +178,7 @@ pub(super) fn frees(headers: &HeaderMap) -> bool {
         || headers.get(OPERATION).is_some_and(|value| matches!(value.as_str(), "DEL" | "PURGE"))
 }
 
-fn entry(message: StreamMessage, making: u64) -> Entry {
+pub(super) fn entry(message: StreamMessage, making: u64) -> Entry {
     let body = if frees(&message.headers) { Vec::new() } else { message.payload.to_vec() };
     Entry { version: version(message.sequence, making), body }
 }

@@ -13,12 +13,23 @@ use crate::lease::{Lease, Status};
 use crate::owner::Owner;
 
 /// One row of an answer.
-pub(super) struct Answer {
+pub(super) struct Answer<R = Row> {
     /// Whether what was asked for was done.
     pub(super) done: bool,
     /// Whether the row is of the grant that was asked about.
     pub(super) mine: bool,
-    row: Row,
+    row: R,
+}
+
+/// Values by the names of their columns: a row is this, and so is what a fuzzer makes up.
+pub(super) trait Columns {
+    fn get<'a, T: FromSql<'a>>(&'a self, name: &str) -> Result<T>;
+}
+
+impl Columns for Row {
+    fn get<'a, T: FromSql<'a>>(&'a self, name: &str) -> Result<T> {
+        self.try_get(name).map_err(broken)
+    }
 }
 
 impl Answer {
@@ -26,21 +37,23 @@ impl Answer {
     pub(super) fn only(rows: Vec<Row>) -> Result<Option<Self>> {
         rows.into_iter().next().map(Self::new).transpose()
     }
+}
 
-    pub(super) fn new(row: Row) -> Result<Self> {
-        Ok(Self { done: get(&row, "done")?, mine: get(&row, "mine")?, row })
+impl<R: Columns> Answer<R> {
+    pub(super) fn new(row: R) -> Result<Self> {
+        Ok(Self { done: row.get("done")?, mine: row.get("mine")?, row })
     }
 
     pub(super) fn status(&self, key: &Key) -> Result<Status> {
-        let number = |name| unsigned(get(&self.row, name)?);
-        let deadline: SystemTime = get(&self.row, "deadline")?;
-        let now: SystemTime = get(&self.row, "now")?;
+        let number = |name| unsigned(self.row.get(name)?);
+        let deadline: SystemTime = self.row.get("deadline")?;
+        let now: SystemTime = self.row.get("now")?;
         Ok(Status {
             key: key.clone(),
             fence: Fence::new(number("fence")?),
             ttl: Duration::from_millis(number("ttl_ms")?),
-            holder: Holder::new(get(&self.row, "holder")?).map_err(broken)?,
-            granted_at: get(&self.row, "granted_at")?,
+            holder: Holder::new(self.row.get("holder")?).map_err(broken)?,
+            granted_at: self.row.get("granted_at")?,
             remaining: deadline.duration_since(now).unwrap_or_default(),
         })
     }
@@ -52,20 +65,16 @@ impl Answer {
     }
 
     pub(super) fn owner(&self) -> Result<Owner> {
-        Owner::parse(get(&self.row, "owner")?).map_err(broken)
+        Owner::parse(self.row.get("owner")?).map_err(broken)
     }
 
     pub(super) fn key(&self) -> Result<Key> {
-        Ok(Key::stored(get(&self.row, "key")?))
+        Ok(Key::stored(self.row.get("key")?))
     }
 }
 
 fn unsigned(number: i64) -> Result<u64> {
     u64::try_from(number).map_err(broken)
-}
-
-fn get<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T> {
-    row.try_get(name).map_err(broken)
 }
 
 /// Nothing that this library wrote breaks its own rules.
