@@ -86,6 +86,24 @@ async fn headers_tell_what_belongs_together() {
 }
 
 #[tokio::test]
+async fn a_server_among_several_says_which_it_is() {
+    let locks = tenure::Locks::open("memory:").await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst.node("node-7"));
+    let body = document("payments.charge", json!({}), Value::Null).to_string();
+    let headers = [JSON, ("x-forrst-span-id", "s1"), ("x-forrst-parent-span-id", "p1")];
+    for body in [body, "nothing".to_owned()] {
+        let answer = stage.send(body, &headers).await;
+        assert_eq!(answer.headers["x-forrst-node"], "node-7");
+        assert_eq!(answer.json["meta"]["node"], "node-7");
+        assert_eq!(answer.headers["x-forrst-span-id"], "s1");
+        assert!(!answer.headers.contains_key("x-forrst-parent-span-id"));
+    }
+    let alone = Stage::new().await.call("payments.charge", json!({}), Value::Null).await;
+    assert!(!alone.headers.contains_key("x-forrst-node"));
+    assert_eq!(alone.json["meta"]["node"], Value::Null);
+}
+
+#[tokio::test]
 async fn an_answer_that_is_too_long_is_an_error_and_still_tells_of_its_lock() {
     let locks = tenure::Locks::open("memory:").await.unwrap();
     let stage = Stage::on(locks, |forrst| {

@@ -5,6 +5,12 @@ use tenure::{Guard, Owner};
 
 use crate::stage::{OWNER, Stage};
 
+/// The specification's requests, byte for byte.
+const AUTO_RELEASE: &str = include_str!("examples/requests/auto_release.json");
+const MANUAL_RELEASE: &str = include_str!("examples/requests/manual_release.json");
+const RELEASE: &str = include_str!("examples/requests/release.json");
+const MONTHLY: &str = include_str!("examples/requests/monthly_options.json");
+
 /// A request, with the id that its answer has in the specification.
 fn request(id: &str, call: Value, extension: Value) -> Value {
     let mut document = json!({
@@ -19,26 +25,25 @@ fn request(id: &str, call: Value, extension: Value) -> Value {
     document
 }
 
-fn charge(id: &str, options: Value) -> Value {
-    let arguments = json!({"user_id": "user_123", "amount": 100});
-    let call = json!({"function": "payments.charge", "version": "1.0.0", "arguments": arguments});
-    request(id, call, options)
+/// A request as the specification has it.
+fn verbatim(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// The first request, with another id or with more options.
+fn charge(id: &str, more: Value) -> Value {
+    let mut document = verbatim(AUTO_RELEASE);
+    document["id"] = json!(id);
+    for (name, value) in more.as_object().cloned().unwrap_or_default() {
+        document["extensions"][0]["options"][name] = value;
+    }
+    document
 }
 
 fn report(id: &str) -> Value {
-    let call = json!({
-        "function": "billing.generateReport",
-        "version": "1.0.0",
-        "arguments": {"month": "2024-03"},
-    });
-    let options = json!({
-        "key": "billing:report",
-        "ttl": {"value": 1, "unit": "hour"},
-        "scope": "global",
-        "block": {"value": 5, "unit": "second"},
-        "auto_release": false,
-    });
-    request(id, call, options)
+    let mut document = verbatim(MANUAL_RELEASE);
+    document["id"] = json!(id);
+    document
 }
 
 fn system(name: &str, arguments: Value) -> Value {
@@ -69,9 +74,7 @@ fn without(text: &str, before: &str, after: &str) -> String {
 #[tokio::test]
 async fn a_locked_call_and_its_answer() {
     let stage = Stage::new().await;
-    let options =
-        json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}, "owner": OWNER});
-    let answer = stage.post(&charge("req_001", options)).await;
+    let answer = stage.post(&charge("req_001", json!({"owner": OWNER}))).await;
     assert_eq!(answer.status, 200);
     let text = without(&answer.fixed(), r#""expires_at":""#, r#"","fence""#);
     assert_eq!(text, include_str!("examples/acquired.json").trim_end());
@@ -83,8 +86,8 @@ async fn a_locked_call_and_its_answer() {
 #[tokio::test]
 async fn an_owner_is_made_where_none_is_given() {
     let stage = Stage::new().await;
-    let options = json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}});
-    let answer = stage.post(&charge("req_001", options)).await;
+    let answer = stage.send(AUTO_RELEASE, &[("content-type", "application/json")]).await;
+    assert_eq!((answer.status, &answer.json["id"]), (200, &json!("req_001")));
     let owner = answer.told("atomicLock")["owner"].as_str().unwrap().to_owned();
     // A version 4 UUID.
     assert_eq!((owner.len(), &owner[14..15]), (36, "4"));
@@ -93,7 +96,7 @@ async fn an_owner_is_made_where_none_is_given() {
 #[tokio::test]
 async fn blocking_and_manual_release() {
     let stage = Stage::new().await;
-    let answer = stage.post(&report("req_002")).await;
+    let answer = stage.send(MANUAL_RELEASE, &[("content-type", "application/json")]).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     let told = answer.told("atomicLock");
     assert_eq!((&told["scope"], &told["acquired"]), (&json!("global"), &json!(true)));
@@ -101,7 +104,8 @@ async fn blocking_and_manual_release() {
 
     let arguments = json!({"key": "lock:billing:report", "owner": told["owner"]});
     let released = stage.post(&system("release", arguments.clone())).await;
-    assert_eq!(released.json["result"], json!({"released": true, "key": "lock:billing:report"}));
+    let expected = r#""result":{"released":true,"key":"lock:billing:report"},"meta""#;
+    assert!(released.text.contains(expected), "{}", released.text);
     assert!(!stage.locks.is_locked("lock:billing:report").await.unwrap());
 
     let again = stage.post(&system("release", arguments)).await;
@@ -113,8 +117,7 @@ async fn blocking_and_manual_release() {
 async fn a_lock_that_is_held_is_refused() {
     let stage = Stage::new().await;
     let _held = held(&stage, "lock:payments.charge:user:123", "other").await;
-    let options = json!({"key": "user:123", "ttl": {"value": 30, "unit": "second"}});
-    let answer = stage.post(&charge("req_003", options)).await;
+    let answer = stage.post(&charge("req_003", Value::Null)).await;
     assert_eq!(answer.status, 423);
     assert_eq!(answer.fixed(), include_str!("examples/refused.json").trim_end());
 }
@@ -132,8 +135,7 @@ async fn a_wait_that_is_over() {
 async fn the_wrong_owner_is_refused() {
     let stage = Stage::new().await;
     let _held = held(&stage, "lock:billing:report", "other").await;
-    let arguments = json!({"key": "lock:billing:report", "owner": OWNER});
-    let answer = stage.post(&system("release", arguments)).await;
+    let answer = stage.send(RELEASE, &[("content-type", "application/json")]).await;
     assert_eq!(answer.status, 403);
     assert_eq!(answer.fixed(), include_str!("examples/wrong_owner.json").trim_end());
 }
@@ -143,22 +145,40 @@ async fn status_of_a_lock_that_is_held_and_of_one_that_is_not() {
     let stage = Stage::new().await;
     let key = "lock:payments.charge:user:123";
     let answer = stage.post(&system("status", json!({"key": key}))).await;
-    assert_eq!(answer.json["result"], json!({"key": key, "locked": false}));
+    let expected = format!(r#""result":{{"key":"{key}","locked":false}},"meta""#);
+    assert!(answer.text.contains(&expected), "{}", answer.text);
 
     let _held = held(&stage, key, "uuid-abc-123").await;
     let answer = stage.post(&system("status", json!({"key": key}))).await;
-    let mut result = answer.json["result"].clone();
-    for name in ["acquired_at", "expires_at"] {
-        let time = result[name].take();
-        assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
+    let mut text = answer.fixed();
+    for (name, after) in [("acquired_at", "\""), ("expires_at", "\"")] {
+        let time = answer.json["result"][name].as_str().unwrap();
+        assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
+        text = without(&text, &format!("\"{name}\":\""), after);
     }
-    let remaining = result["ttl_remaining"].take().as_u64().unwrap();
+    let remaining = answer.json["result"]["ttl_remaining"].as_u64().unwrap();
     assert!((1795..=1800).contains(&remaining), "{remaining}");
-    let expected = json!({
-        "key": key, "locked": true, "owner": "uuid-abc-123",
-        "acquired_at": null, "expires_at": null, "ttl_remaining": null, "fence": 1,
-    });
-    assert_eq!(result, expected);
+    text = without(&text, "\"ttl_remaining\":", ",");
+    assert_eq!(text, include_str!("examples/status.json").trim_end());
+}
+
+#[tokio::test]
+async fn functions_are_coordinated_by_one_global_key() {
+    let stage = Stage::new().await;
+    let options = verbatim(MONTHLY)["options"].clone();
+    let more = json!({"auto_release": false, "owner": OWNER});
+    let mut first = charge("req_001", options.clone());
+    for (name, value) in more.as_object().unwrap() {
+        first["extensions"][0]["options"][name] = value.clone();
+    }
+    let answer = stage.post(&first).await;
+    assert_eq!(answer.told("atomicLock")["key"], "billing:monthly", "{}", answer.text);
+    assert!(stage.locks.is_locked("lock:billing:monthly").await.unwrap());
+    let mut other = report("req_002");
+    other["extensions"][0]["options"] = options;
+    let refused = stage.post(&other).await;
+    assert_eq!((refused.status, refused.code()), (423, "LOCK_ACQUISITION_FAILED"));
+    assert_eq!(refused.json["errors"][0]["details"]["full_key"], "lock:billing:monthly");
 }
 
 #[tokio::test]
@@ -168,10 +188,8 @@ async fn a_lock_is_taken_away_by_force() {
     let _held = held(&stage, "lock:billing:report", "other").await;
     let arguments = json!({"key": "lock:billing:report"});
     let answer = stage.post(&system("force-release", arguments.clone())).await;
-    assert_eq!(
-        answer.json["result"],
-        json!({"released": true, "key": "lock:billing:report", "forced": true})
-    );
+    let expected = r#""result":{"released":true,"key":"lock:billing:report","forced":true},"meta""#;
+    assert!(answer.text.contains(expected), "{}", answer.text);
     let answer = stage.post(&system("force-release", arguments)).await;
     assert_eq!((answer.status, answer.code()), (404, "LOCK_NOT_FOUND"));
     assert_eq!(answer.json["errors"][0]["message"], "Lock does not exist");

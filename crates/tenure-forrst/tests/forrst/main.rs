@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod envelope;
+mod errors;
 mod examples;
 mod extensions;
 mod garbage;
+mod late;
+mod limits;
 mod locks;
 mod round_trips;
 mod stage;

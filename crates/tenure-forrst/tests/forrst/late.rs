@@ -1,0 +1,63 @@
+//! What happens between the end of a function and the answer: its lock is given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tenure::clock::SystemClock;
+use tenure::{Locks, Operation, stores};
+use tenure_testkit::faults::{Fault, Faults};
+
+use crate::stage::{Stage, lock, pause};
+
+const KEY: &str = "lock:test.sleep:user:123";
+
+fn lock_and(name: &str, options: Value) -> Value {
+    let mut all = lock(json!({}));
+    let other = json!({"urn": format!("urn:forrst:ext:{name}"), "options": options});
+    all.as_array_mut().unwrap().push(other);
+    all
+}
+
+#[tokio::test]
+async fn it_is_too_late_to_cancel_a_call_whose_function_is_done() {
+    let memory = stores::open("memory:", Arc::new(SystemClock)).await.unwrap();
+    let store = Arc::new(Faults::new(memory));
+    let locks = Locks::builder().open_on(Arc::clone(&store) as _).await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst);
+    store.next(Operation::Release, Fault::Delay(Duration::from_secs(1)));
+    let other = stage.clone();
+    let extensions = lock_and("cancellation", json!({"token": "abc"}));
+    let call = tokio::spawn(async move { other.call("test.sleep", json!({}), extensions).await });
+    for _ in 0..5000 {
+        if store.calls(Operation::Release) == 1 {
+            break;
+        }
+        pause(1).await;
+    }
+    let cancel = "urn:cline:forrst:ext:cancellation:fn:cancel";
+    let answer = stage.call(cancel, json!({"token": "abc"}), Value::Null).await;
+    assert_eq!((answer.status, answer.code()), (409, "CANCELLATION_TOO_LATE"), "{}", answer.text);
+    assert!(!call.is_finished());
+    assert_eq!(call.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_function_that_came_to_its_end_is_not_run_again_though_its_lock_was_lost() {
+    let stage = Stage::new().await;
+    let extensions = lock_and("idempotency", json!({"key": "once"}));
+    let (other, same) = (stage.clone(), extensions.clone());
+    let call =
+        tokio::spawn(async move { other.call("test.sleep", json!({"ms": 300}), same).await });
+    stage.until_running(1).await;
+    stage.locks.force_release(KEY, "a test").await.unwrap();
+    let another = stage.locks.lock(KEY).acquire().await.unwrap();
+    let first = call.await.unwrap();
+    assert_eq!((first.status, first.code()), (409, "LOCK_LOST"), "{}", first.text);
+    assert_eq!(first.told("idempotency")["status"], "processed");
+    another.release().await.unwrap();
+    let again = stage.call("test.sleep", json!({"ms": 300}), extensions).await;
+    assert_eq!((again.status, again.code()), (409, "LOCK_LOST"), "{}", again.text);
+    assert_eq!(again.told("idempotency")["status"], "cached");
+    assert_eq!(again.json["errors"], first.json["errors"]);
+}
