@@ -24,6 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = tenure::Locks::open("file:locks.db").await?;
     let forrst = Forrst::new(locks).function("payments.charge", "1.0.0", charge).service();
     let app = axum::Router::new().route_service("/forrst", forrst);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+    let address = std::env::args().nth(1).unwrap_or("127.0.0.1:8080".into());
+    let listener = tokio::net::TcpListener::bind(address).await?;
     Ok(axum::serve(listener, app).await?)
 }

@@ -1,9 +1,11 @@
-//! The request document, for the targets in `fuzz/`. No part of the API.
+//! Documents, for the targets in `fuzz/`. No part of the API.
 
 use serde_json::{Map, Value, json};
 
 use crate::extension::{Setting, Unknown, Wishes};
 use crate::fault::Fault;
+#[cfg(feature = "gateway")]
+pub use crate::gateway::fuzzing::{handed_on, passed_on};
 use crate::protocol::{NAME, VERSION};
 use crate::request::{Asked, Given, Malformed, Request};
 

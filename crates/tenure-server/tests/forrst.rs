@@ -73,28 +73,53 @@ impl Stage {
     }
 
     async fn send(&self, token: Option<&str>, call: &Value, extensions: Value) -> (String, Value) {
-        let document = json!({
-            "protocol": {"name": "forrst", "version": "0.1.0"},
-            "id": "req_1",
-            "call": call,
-            "extensions": extensions,
-        });
-        let mut curl = Command::new("curl");
-        curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}"]).args([
-            "-H",
-            "content-type: application/json",
-            "--data",
-            &document.to_string(),
-        ]);
+        let mut more = Vec::new();
+        let authorization;
         if let Some(token) = token {
-            curl.args(["-H", &format!("authorization: Bearer {token}-token")]);
+            authorization = format!("authorization: Bearer {token}-token");
+            more.extend(["-H", authorization.as_str()]);
         }
-        curl.arg(format!("http://{}/forrst", self.running.address()));
-        let output = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let (body, status) = text.rsplit_once('\n').unwrap();
-        (status.to_owned(), serde_json::from_str(body).unwrap_or_default())
+        post(&self.running, &document(call, &extensions), &more).await
     }
+}
+
+fn document(call: &Value, extensions: &Value) -> String {
+    let document = json!({
+        "protocol": {"name": "forrst", "version": "0.1.0"},
+        "id": "req_1",
+        "call": call,
+        "extensions": extensions,
+    });
+    document.to_string()
+}
+
+/// Posts a document, with more arguments for curl.
+async fn post(running: &Running, document: &str, more: &[&str]) -> (String, Value) {
+    let mut arguments = vec!["-H", "content-type: application/json", "--data-binary", document];
+    arguments.extend(more);
+    curl(running, "forrst", &arguments).await
+}
+
+/// The status and the JSON of what curl gets, which is null where it is none.
+async fn curl(running: &Running, path: &str, arguments: &[&str]) -> (String, Value) {
+    let (status, text) = fetched(running, path, arguments).await;
+    (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+async fn fetched(running: &Running, path: &str, arguments: &[&str]) -> (String, String) {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}"]);
+    curl.args(arguments).arg(format!("http://{}/{path}", running.address()));
+    let output = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.to_owned(), body.to_owned())
+}
+
+/// A server that asks nobody who it is.
+async fn open_to_all(forrst: &str) -> Running {
+    let text = format!("listen = '127.0.0.1:0'\nstores.main.url = 'memory:'\n[forrst]\n{forrst}\n");
+    Running::start(Config::parse(&text).unwrap()).await.unwrap()
 }
 
 fn code(answer: &Value) -> &str {
@@ -234,4 +259,81 @@ async fn a_place_that_no_lock_can_be_in_is_refused_at_the_start() {
         };
         assert!(failure.message.contains(named), "{line}: {}", failure.message);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_without_a_name_are_told_apart_by_their_address() {
+    let upstream = Upstream::start();
+    let running = open_to_all(&upstream.line()).await;
+    let call = json!({"function": "test.work", "arguments": {"ms": 15_000}});
+    let mut extensions = lock(json!({}));
+    let token = json!({"urn": "urn:forrst:ext:cancellation", "options": {"token": "t"}});
+    extensions.as_array_mut().unwrap().push(token);
+    let cancel = "urn:cline:forrst:ext:cancellation:fn:cancel";
+    let cancel = document(&json!({"function": cancel, "arguments": {"token": "t"}}), &json!([]));
+    let (long, one, two) = (document(&call, &extensions), "127.0.0.1", "127.0.0.2");
+    let cancelling = async {
+        let count = document(&json!({"function": "test.count", "arguments": {}}), &json!([]));
+        let mut counted = Value::Null;
+        for _ in 0..500 {
+            (_, counted) = post(&running, &count, &[]).await;
+            if counted["result"]["calls"]["test.work"] == 1 {
+                break;
+            }
+        }
+        assert_eq!(counted["result"]["calls"]["test.work"], 1, "{counted}");
+        // Not known here, and so asked of the server behind, which knows no such function.
+        let (_, answer) = post(&running, &cancel, &["--interface", two]).await;
+        assert_eq!(code(&answer), "FUNCTION_NOT_FOUND", "{answer}");
+        let (status, answer) = post(&running, &cancel, &["--interface", one]).await;
+        assert_eq!(status, "200", "{answer}");
+    };
+    let ((status, answer), ()) =
+        tokio::join!(post(&running, &long, &["--interface", one]), cancelling);
+    assert_eq!((status.as_str(), code(&answer)), ("499", "CANCELLED"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_does_not_overtake_its_request() {
+    let running = open_to_all("").await;
+    let large = format!("{:?}", "x".repeat(1_200_000));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), large).unwrap();
+    let body = format!("@{}", file.path().display());
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        for (kind, method, status) in [
+            ("text/plain", "POST", "415"),
+            ("application/json", "PUT", "405"),
+            ("application/json", "POST", "413"),
+        ] {
+            let kind = format!("content-type: {kind}");
+            let arguments =
+                [version, "-X", method, "-H", &kind, "-H", "expect:", "--data-binary", &body];
+            let (got, answer) = curl(&running, "forrst", &arguments).await;
+            let told = (got.as_str(), code(&answer));
+            assert_eq!(told, (status, "INVALID_REQUEST"), "{version} {method}");
+        }
+    }
+}
+
+/// How many operations the store was asked for, as the server counts them.
+async fn operations(running: &Running) -> u64 {
+    let (_, text) = fetched(running, "metrics", &[]).await;
+    let counts = text.lines().filter(|line| line.starts_with("tenure_store_seconds_count"));
+    counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_call_through_the_gateway_costs_two_round_trips_more_than_another() {
+    let upstream = Upstream::start();
+    let running = open_to_all(&upstream.line()).await;
+    let call = json!({"function": "test.echo", "arguments": {}});
+    let before = operations(&running).await;
+    assert_eq!(post(&running, &document(&call, &json!([])), &[]).await.0, "200");
+    assert_eq!(operations(&running).await, before);
+    for _ in 0..10 {
+        assert_eq!(post(&running, &document(&call, &lock(json!({}))), &[]).await.0, "200");
+    }
+    let cost = operations(&running).await - before;
+    assert!((1..=20).contains(&cost), "{cost} for 10 calls");
 }

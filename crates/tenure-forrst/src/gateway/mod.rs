@@ -3,8 +3,12 @@
 //! A call that asks for a lock is handed on under it, once, with the fence in a header and in the
 //! context. Any other call is handed on as it came, and cannot bring a fence of its own.
 
+mod capabilities;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod hand_on;
 mod passed;
+mod place;
 mod under_lock;
 mod upstream;
 

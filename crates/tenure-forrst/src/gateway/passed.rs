@@ -1,21 +1,20 @@
 //! The answer of another server, as it came.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tenure_api::ForrstCode;
 
+use super::capabilities;
+use super::place::{Place, urn_of};
 use crate::extension::Kind;
-use crate::object::{Object, offset};
+use crate::object::Object;
 use crate::protocol::NAME;
 use crate::request::Request;
 use crate::response::Told;
-use crate::system::DESCRIBE;
-
-const EXTENSIONS: &str = "extensions";
+use crate::system::{CAPABILITIES, DESCRIBE};
 
 /// Codes that say that no function ran.
 const NOT_DONE: [ForrstCode; 10] = [
@@ -40,14 +39,6 @@ pub(crate) struct Passed {
     pub(crate) was_done: bool,
 }
 
-/// Where the extensions of a document stand, or have to be put.
-#[derive(Clone, Debug)]
-struct Place {
-    at: Range<usize>,
-    /// What has to be written before them.
-    before: &'static str,
-}
-
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(borrow)]
@@ -58,12 +49,6 @@ struct Named<'a> {
 struct Coded<'a> {
     #[serde(borrow)]
     code: Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-struct Extension<'a> {
-    #[serde(borrow)]
-    urn: Cow<'a, str>,
 }
 
 /// An extension of the answer.
@@ -78,6 +63,10 @@ impl Passed {
     /// Reads an answer to this request; none, if it is that of something else that happens to speak
     /// JSON.
     pub(crate) fn read(status: u16, document: Bytes, request: &Request<'_>) -> Option<Self> {
+        let document = match CAPABILITIES.contains(&&*request.function) {
+            true => capabilities::with_lock(&document).map_or(document, Bytes::from),
+            false => document,
+        };
         let members: Object<'_> = serde_json::from_slice(&document).ok()?;
         let is_bare = DESCRIBE.contains(&&*request.function);
         let is_bare = is_bare && request.argument("function").is_none();
@@ -98,28 +87,9 @@ impl Passed {
         if told.is_empty() {
             return Ok(self.document.clone());
         }
-        let Self { document, extensions: Place { at, before }, .. } = self;
-        let theirs = serde_json::from_slice(&document[at.clone()]);
-        let all = merged(theirs.unwrap_or_default(), told);
-        let mut out = Vec::with_capacity(document.len() + 512);
-        out.extend_from_slice(&document[..at.start]);
-        out.extend_from_slice(before.as_bytes());
-        serde_json::to_writer(&mut out, &all)?;
-        out.extend_from_slice(&document[at.end..]);
-        Ok(out.into())
-    }
-}
-
-impl Place {
-    fn of(members: &Object<'_>, document: &[u8]) -> Option<Self> {
-        if let Some(extensions) = members.get(EXTENSIONS).map(RawValue::get) {
-            let start = offset(document, extensions);
-            return Some(Self { at: start..start + extensions.len(), before: "" });
-        }
-        let end = document.iter().rposition(|byte| *byte == b'}')?;
-        let is_empty = members.members().next().is_none();
-        let before = if is_empty { r#""extensions":"# } else { r#","extensions":"# };
-        Some(Self { at: end..end, before })
+        let Self { document, extensions, .. } = self;
+        let all = merged(extensions.read(document), told);
+        extensions.filled(document, &all).map(Bytes::from)
     }
 }
 
@@ -140,7 +110,7 @@ fn merged<'a>(theirs: Vec<&'a RawValue>, told: &'a [Told]) -> Vec<Either<'a>> {
     let ours_is_lock = told.iter().any(|told| is_lock(&told.urn));
     let (mut all, mut urns) = (Vec::with_capacity(theirs.len() + told.len()), Vec::new());
     for text in theirs {
-        let urn = serde_json::from_str(text.get()).ok().map(|Extension { urn }| urn);
+        let urn = urn_of(text);
         if !(ours_is_lock && urn.as_deref().is_some_and(is_lock)) {
             all.push(Either::Theirs(text));
             urns.extend(urn);

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{DESCRIBE, VERSION};
+use super::{CAPABILITIES, DESCRIBE, VERSION};
 use crate::call::Call;
 use crate::extension::Kind;
 use crate::fault::Fault;
 use crate::function::Function;
 use crate::protocol;
 use crate::registry::Registry;
-
-const CAPABILITIES: [&str; 2] =
-    ["urn:cline:forrst:fn:capabilities", "urn:cline:forrst:ext:discovery:fn:capabilities"];
 
 /// What is told about the service.
 #[derive(Clone, Debug)]

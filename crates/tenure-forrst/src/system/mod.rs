@@ -13,9 +13,11 @@ pub(crate) use discovery::{About, capabilities, describe};
 pub(crate) use locks::{force_release, release, status};
 
 /// The version of every function of the protocol.
-const VERSION: &str = "1.0.0";
+pub(crate) const VERSION: &str = "1.0.0";
 
 pub(crate) const CANCEL: &str = "urn:cline:forrst:ext:cancellation:fn:cancel";
+pub(crate) const CAPABILITIES: [&str; 2] =
+    ["urn:cline:forrst:fn:capabilities", "urn:cline:forrst:ext:discovery:fn:capabilities"];
 pub(crate) const DESCRIBE: [&str; 2] =
     ["urn:cline:forrst:fn:describe", "urn:cline:forrst:ext:discovery:fn:describe"];
 

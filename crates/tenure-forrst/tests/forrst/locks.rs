@@ -196,6 +196,37 @@ async fn a_waiter_is_woken_by_the_release() {
 }
 
 #[tokio::test]
+async fn a_waiter_at_another_server_is_woken_by_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", folder.path().join("locks.db").display());
+    // No look of its own for an hour: only the notification can wake it in time.
+    let hour = Duration::from_secs(60 * 60);
+    let poll = tenure::Backoff { base: hour, cap: hour, ..Default::default() };
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let locks = tenure::Locks::builder().poll(poll).open(&url).await.unwrap();
+        servers.push(Stage::on(locks, |forrst| forrst));
+    }
+    let [one, two] = &*servers else { panic!("two") };
+    let extensions = lock(json!({"auto_release": false, "scope": "global", "owner": "one"}));
+    assert_eq!(one.call("test.sleep", json!({}), extensions).await.status, 200);
+    let other = two.clone();
+    let block = json!({"block": {"value": 50, "unit": "second"}, "scope": "global"});
+    let call =
+        tokio::spawn(async move { other.call("payments.charge", json!({}), lock(block)).await });
+    while two.locks.waiters("lock:user:123") == 0 {
+        pause(1).await;
+    }
+    // It has been told who holds the lock, and waits.
+    pause(300).await;
+    let release = "urn:cline:forrst:ext:atomic-lock:fn:release";
+    let arguments = json!({"key": "lock:user:123", "owner": "one"});
+    assert_eq!(one.call(release, arguments, Value::Null).await.status, 200);
+    let answer = call.await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text);
+}
+
+#[tokio::test]
 async fn an_owner_that_holds_the_lock_does_not_get_it_twice() {
     let stage = Stage::new().await;
     let extensions = lock(json!({"owner": "me", "auto_release": false}));

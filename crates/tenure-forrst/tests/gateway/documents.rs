@@ -101,6 +101,26 @@ async fn the_other_server_does_not_hide_the_lock_of_the_call() {
 }
 
 #[tokio::test]
+async fn the_lock_is_among_what_the_other_server_can_do() {
+    let stage = Stage::new(LONG).await;
+    let (quota, version) = (json!({"urn": "urn:x:forrst:ext:quota"}), "1.0.0");
+    let ours = ["urn:forrst:ext:atomicLock", "urn:cline:forrst:ext:atomic-lock"]
+        .map(|urn| json!({"urn": urn, "version": version}));
+    for function in ["fn:capabilities", "ext:discovery:fn:capabilities"] {
+        let function = format!("urn:cline:forrst:{function}");
+        for theirs in [json!({}), json!({"extensions": [quota]}), json!({"extensions": [ours[0]]})]
+        {
+            let (_, answer) = stage.call(&function, theirs.clone(), Value::Null).await;
+            assert_eq!(answer["result"]["service"], "py");
+            let told = answer["result"]["extensions"].as_array().unwrap();
+            assert!(ours.iter().all(|ours| told.contains(ours)), "{answer}");
+            let is_theirs = theirs["extensions"][0] == quota;
+            assert_eq!(told.len(), if is_theirs { 3 } else { 2 }, "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_rest_of_an_answer_is_as_it_came() {
     let stage = Stage::new(LONG).await;
     for (extensions, more) in [(Value::Null, ""), (lock(json!({})), ",\"extensions\":[")] {

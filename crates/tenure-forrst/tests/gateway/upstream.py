@@ -43,6 +43,8 @@ class Upstream(BaseHTTPRequestHandler):
             self.write(200, b'{"protocol": {"name": "forrst"}, "id": "another", "result": 1}')
         elif function == "test.odd":
             self.document(200, request, {"result": 1, "extensions": None})
+        elif function.endswith(":fn:capabilities"):
+            self.answer(request, {"service": "py", **arguments})
         elif function == "test.tell":
             self.document(200, request, {"result": 1, "extensions": arguments["extensions"]})
         elif function == "test.fail":
