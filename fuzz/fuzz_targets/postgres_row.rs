@@ -1,4 +1,5 @@
-//! A row of PostgreSQL: what makes no sense is damage, and anything else is read as it stands there.
+//! A row of PostgreSQL: what makes no sense is damage, and anything else is read as it stands
+//! there.
 
 #![no_main]
 

@@ -1,8 +1,9 @@
 //! `cargo xtask fuzz`: every decoder against inputs that nobody thought of, for a bounded time.
 //!
 //! The targets are in `fuzz/`, laid out for `cargo fuzz`, which is not needed: they are built here
-//! in one go, with the flags that it would use for what is of interest. Each begins with its seeds in `fuzz/corpus/`; what
-//! it finds on top of them goes into `fuzz` in the target folder, and is where the next run begins.
+//! in one go, with the flags that it would use for what is of interest. Each begins with its seeds
+//! in `fuzz/corpus/`; what it finds on top of them goes into `fuzz` in the target folder, and is
+//! where the next run begins.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -127,8 +128,8 @@ fn share(seconds: u64, count: usize, lanes: usize) -> u64 {
     (seconds / rounds.max(1)).max(1)
 }
 
-/// Builds all targets. A target is named, also where it is this machine's: that tells what is fuzzed
-/// from build scripts and macros.
+/// Builds all targets. A target is named, also where it is this machine's: that tells what is
+/// fuzzed from build scripts and macros.
 fn build(root: &Path) -> Result<Place> {
     let sources = root.join("fuzz");
     // The workspace does not know this crate, so nobody else looks.

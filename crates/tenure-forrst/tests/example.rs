@@ -38,7 +38,10 @@ fn it_serves_calls_under_a_lock() {
         let document = json!({
             "protocol": {"name": "forrst", "version": "0.1.0"},
             "id": "req_001",
-            "call": {"function": "payments.charge", "arguments": {"user_id": "u", "amount": amount}},
+            "call": {
+                "function": "payments.charge",
+                "arguments": {"user_id": "u", "amount": amount},
+            },
             "extensions": [{
                 "urn": "urn:forrst:ext:atomicLock",
                 "options": {"key": "user:123", "ttl": {"value": 30, "unit": "second"}},
