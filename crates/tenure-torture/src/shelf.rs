@@ -58,12 +58,13 @@ impl Shelf {
     pub(crate) fn put_hunts(&self, hunts: &[Hunt], more: &str) -> Result<()> {
         let mut text = format!(
             "# The planted bugs\n\n{GENERATED}\n\nKnown bugs of locks, switched on in the workers \
-             one at a time; the same run without the bug finds nothing.\n\n| bug | store | found \
-             by | for example |\n|---|---|---|---|\n"
+             one at a time; the same run without the bug finds nothing.\n\n| bug | store | to be \
+             found by | found by | for example |\n|---|---|---|---|---|\n"
         );
-        for Hunt { bug, store, found, example, .. } in hunts {
+        for Hunt { bug, store, finder, found, example, .. } in hunts {
             let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
-            text += &format!("| {bug} | {store} | {} | {example} |\n", found.join(", "));
+            let found = found.join(", ");
+            text += &format!("| {bug} | {store} | {finder} | {found} | {example} |\n");
         }
         self.write_with_origin("planted.md", text, more)
     }
