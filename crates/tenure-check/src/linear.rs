@@ -263,8 +263,8 @@ impl<'a> Search<'a> {
         ghost != op.lease && (twin.worker, twin.asked) == (claim.worker, claim.asked)
     }
 
-    /// Of those ghosts that may have the key by now and had it not yet, the one that vanishes first:
-    /// the others can still be of use.
+    /// Of those ghosts that may have the key by now and had it not yet, the one that vanishes
+    /// first: the others can still be of use.
     fn next_ghost(&self, state: &State, op: &Op, now: u64) -> Option<usize> {
         let first = self.ghosts.partition_point(|ghost| ghost.until < op.asked);
         (first..self.ghosts.len()).find(|ghost| {

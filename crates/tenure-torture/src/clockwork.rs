@@ -49,7 +49,7 @@ impl Clockwork {
             Self::Stepping => {
                 let path = order(folder, worker);
                 fs::write(&path, "+0\n")?;
-                set("FAKETIME_TIMESTAMP_FILE", path.into());
+                set(STEPS_BY, path.into());
                 set("FAKETIME_CACHE_DURATION", "1".into());
                 // A monotonic clock never steps.
                 set("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
@@ -63,6 +63,14 @@ impl Clockwork {
     }
 }
 
+/// The variable that names the file by which a clock is stepped.
+const STEPS_BY: &str = "FAKETIME_TIMESTAMP_FILE";
+
+/// Whether the wall clock of this process jumps.
+pub(crate) fn is_stepping() -> bool {
+    std::env::var_os(STEPS_BY).is_some()
+}
+
 /// Where a wall clock that steps can stand: at the truth, an hour ahead or an hour behind.
 const STEPS: [&str; 3] = ["+0\n", "+1h\n", "-1h\n"];
 
@@ -71,7 +79,7 @@ const RATES: [u32; 3] = [100, 80, 125];
 
 /// Another place than `place` in a row of three.
 const fn another(place: usize, choice: u64) -> usize {
-    (place + if choice % 2 == 0 { 1 } else { 2 }) % 3
+    (place + if choice.is_multiple_of(2) { 1 } else { 2 }) % 3
 }
 
 /// Lets the wall clock of a worker jump from where it stands, which is `place`; says to where.

@@ -9,15 +9,13 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
 use tenure::store::Timing;
-use tenure_check::stay::Stay;
 use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
 use crate::demand::Reached;
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
 use crate::merge::{Merged, merge, read};
-use crate::outages::Windows;
-use crate::subject::Subject;
+use crate::outages::{Place, Windows};
 use crate::tally::Tally;
 use crate::{kept, undone, woken};
 
@@ -82,7 +80,7 @@ impl Judgement {
 /// What the judge has to know besides what the workers wrote.
 #[derive(Debug)]
 pub(crate) struct Case<'a> {
-    pub(crate) subject: Subject,
+    pub(crate) place: Place,
     pub(crate) folder: &'a Path,
     pub(crate) struck: &'a [Struck],
     pub(crate) links: &'a BTreeMap<u64, usize>,
@@ -103,7 +101,7 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let torn = lines.torn;
     let reached = Reached::new(&lines.records, &tally, case.struck.len());
     lines.deeds = deeds.clone();
-    let Merged { records, away, rearms } = merge(lines, case.struck, case.subject, case.links);
+    let Merged { records, away, rearms } = merge(lines, case.struck, case.place, case.links);
     let claims = grants(&records);
     let history = History::new(records);
     let is_observed = case.timing == Timing::Observer;
@@ -113,7 +111,7 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let kept = kept::check(&history, &deeds, &claims, &away);
     let undone = if is_observed { Vec::new() } else { undone::check(&history, &options) };
     let woken = match case.wakes {
-        true => woken::check(&history, &Stay::new(&history, &options), options.slack),
+        true => woken::check(&history),
         false => Vec::new(),
     };
     Ok(Judgement { verdict, kept, undone, woken, tally, reached, torn })

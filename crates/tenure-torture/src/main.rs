@@ -135,7 +135,8 @@ async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>
 async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     let controls = control::controls(args.control_length(), seed).await?;
     if let Some(shelf) = shelf {
-        shelf.put_controls(&controls)?;
+        let more = format!("--control --seconds {} --seed {seed}", args.control_length().as_secs());
+        shelf.put_controls(&controls, &more)?;
     }
     for control in &controls {
         println!("control: {}", control.text());

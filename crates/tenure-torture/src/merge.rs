@@ -10,7 +10,7 @@ use tenure_check::{Record, What};
 use crate::deed::Deed;
 use crate::fault::{Aim, Struck};
 use crate::job::nanos;
-use crate::outages::{Extent, GRACE, Outages, Windows, overlaps};
+use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps};
 use crate::subject::Subject;
 use crate::{force, journal};
 
@@ -58,11 +58,11 @@ pub(crate) struct Merged {
 pub(crate) fn merge(
     lines: Lines,
     struck: &[Struck],
-    subject: Subject,
+    place: Place,
     links: &BTreeMap<u64, usize>,
 ) -> Merged {
     let Lines { mut records, deeds, .. } = lines;
-    let reaching = |extent| Outages::new(struck, subject, extent, &records).away(&records, links);
+    let reaching = |extent| Outages::new(struck, place, extent, &records).away(&records, links);
     let (away, broken) = (reaching(Extent::Bare), reaching(Extent::Connections));
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
@@ -77,7 +77,7 @@ pub(crate) fn merge(
             records.push(record(*until, What::Resumed));
         }
     }
-    Merged { records, away, rearms: rearms(struck, subject) }
+    Merged { records, away, rearms: rearms(struck, place.subject) }
 }
 
 fn rearms(struck: &[Struck], subject: Subject) -> Windows {
@@ -143,7 +143,9 @@ mod tests {
 
     fn merged(records: Vec<Record>, faults: &[Struck], deeds: Vec<Deed>) -> Merged {
         let links = BTreeMap::from([(1, 0), (2, 1)]);
-        merge(Lines { records, deeds, torn: 0 }, faults, crate::subject::VOLATILE, &links)
+        let (subject, patience) = (crate::subject::VOLATILE, std::time::Duration::ZERO);
+        let place = Place { subject, patience };
+        merge(Lines { records, deeds, torn: 0 }, faults, place, &links)
     }
 
     #[test]

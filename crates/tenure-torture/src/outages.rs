@@ -12,7 +12,7 @@ use crate::subject::Subject;
 /// How long after a fault its consequences may last: connections are made anew.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
 
-/// How long a request may be late, or a connection silent before it is given up.
+/// How long a request may be late.
 const LATE: Duration = Duration::from_secs(4);
 
 /// What an answer takes at the least when something keeps it back.
@@ -31,17 +31,26 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    fn after(self, kind: Kind, subject: Subject) -> Duration {
+    fn after(self, kind: Kind, place: Place) -> Duration {
+        let Place { subject, patience } = place;
         let is_server = kind.aim() == Aim::Server;
         let recovers = if is_server { subject.recovers } else { Duration::ZERO };
         let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
         match self {
             Self::Bare => recovers + GRACE / 3,
             // Some connections are of no use before they have been given up.
-            Self::Connections if is_slow => GRACE + LATE,
+            Self::Connections if is_slow => GRACE + LATE.max(patience),
             Self::Connections => GRACE + recovers,
         }
     }
+}
+
+/// What the faults were directed at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) subject: Subject,
+    /// How long an answer is waited for, before a connection that is silent is given up.
+    pub(crate) patience: Duration,
 }
 
 /// When the store was not to be relied on, for whom.
@@ -55,15 +64,10 @@ pub(crate) struct Outages {
 
 impl Outages {
     /// What the faults of a run on this store come to.
-    pub(crate) fn new(
-        struck: &[Struck],
-        subject: Subject,
-        extent: Extent,
-        records: &[Record],
-    ) -> Self {
+    pub(crate) fn new(struck: &[Struck], place: Place, extent: Extent, records: &[Record]) -> Self {
         let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
         for fault in struck {
-            let after = extent.after(fault.kind, subject);
+            let after = extent.after(fault.kind, place);
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
             match (fault.kind.aim(), fault.link) {
                 (Aim::Server, _) => outages.everyone.push(window),
@@ -71,8 +75,8 @@ impl Outages {
                 _ => {}
             }
         }
-        if subject.is_files {
-            let after = nanos(extent.after(Kind::WorkerPause, subject));
+        if place.subject.is_files {
+            let after = nanos(extent.after(Kind::WorkerPause, place));
             let blocked = blocked(records, struck).into_iter();
             outages.everyone.extend(blocked.map(|(from, until)| (from, until + after)));
         }

@@ -38,6 +38,9 @@ pub(crate) struct Planted {
 
 const PATIENT: Duration = Duration::from_secs(9);
 
+/// For what shows only when several things fall together.
+const LONG: Duration = Duration::from_secs(70);
+
 const CLIENT: Planted = Planted {
     name: "",
     what: What::Client(Bug::CachedBelief),
@@ -75,7 +78,7 @@ const ALL: &[Planted] = &[
         store: "postgres",
         style: Style::AtOnce,
         kinds: &[Kind::LateRequests],
-        length_min: Duration::from_secs(40),
+        length_min: LONG,
         ..CLIENT
     },
     Planted {
@@ -93,7 +96,8 @@ const ALL: &[Planted] = &[
         what: What::Client(Bug::UnstoppedWork),
         finder: "beliefs",
         style: Style::Run,
-        kinds: &[Kind::Cut, Kind::LostRequests],
+        kinds: &[Kind::Cut, Kind::Sinking],
+        length_min: Duration::from_secs(40),
         ..CLIENT
     },
     Planted {
@@ -112,10 +116,15 @@ const ALL: &[Planted] = &[
         finder: "beliefs",
         style: Style::Long,
         kinds: &[Kind::Sinking],
-        length_min: Duration::from_secs(40),
+        length_min: LONG,
         ..CLIENT
     },
-    Planted { name: "expires-early", what: What::Store(StoreBug::ExpiresEarly), ..HELD_LONG },
+    Planted {
+        name: "expires-early",
+        what: What::Store(StoreBug::ExpiresEarly),
+        finder: "linear",
+        ..HELD_LONG
+    },
     Planted {
         name: "release-takes-any",
         what: What::Store(StoreBug::ReleaseTakesAny),
@@ -139,7 +148,7 @@ const ALL: &[Planted] = &[
     Planted {
         name: "renew-revives",
         what: What::Store(StoreBug::RenewRevives),
-        finder: "undone",
+        finder: "linear",
         kinds: &[Kind::LateRequests],
         length_min: Duration::from_secs(40),
         ..HELD_LONG
@@ -160,6 +169,15 @@ const ALL: &[Planted] = &[
         ..CLIENT
     },
 ];
+
+/// Bugs that this harness cannot see, and what finds them instead.
+pub(crate) const UNSEEN: &[(&str, StoreBug, &str)] = &[(
+    "not-idempotent",
+    StoreBug::NotIdempotent,
+    "`ownership::the_same_owner_gets_the_same_grant` of the conformance suite: here nobody asks \
+     twice with one owner but a client whose first answer was lost, and that waits as for any \
+     other",
+)];
 
 const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
 
@@ -276,13 +294,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bug_of_the_client_is_there_once_and_on_a_store() {
+    fn every_bug_is_there_once_and_on_a_store() {
         let mut names: Vec<&str> = ALL.iter().map(|planted| planted.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
         let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
         assert_eq!(ALL.iter().filter(client).count(), 8);
+        let of_stores = ALL.iter().filter(|planted| matches!(planted.what, What::Store(_)));
+        assert_eq!(of_stores.count() + UNSEEN.len(), 8);
         assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
     }
 }

@@ -20,6 +20,7 @@ use crate::job::{NAMESPACE, Style, TTL_LONG, nanos, sink};
 use crate::judge::{Case, Judgement, judge, left_over};
 use crate::merge::{self, Lines};
 use crate::nemesis::{self, Menu};
+use crate::outages::Place;
 use crate::sink::{ROLE, SinkJob};
 use crate::subject::Subject;
 use crate::tally::Tally;
@@ -145,7 +146,7 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     }
     let (judging, started) = (SystemClock.now(), fleet.started());
     let case = Case {
-        subject,
+        place: Place { subject, patience: order.operation_timeout },
         folder: &folder,
         struck: &struck,
         links: &fleet.links,

@@ -3,91 +3,71 @@
 use std::time::Duration;
 
 use tenure_check::History;
-use tenure_check::history::{Answer, Claim, Returned};
-use tenure_check::stay::Stay;
+use tenure_check::history::{Claim, Returned};
 
 use crate::job::nanos;
 
-/// Within which time someone who waits has the key, after a release was answered.
-const WOKEN_WITHIN: Duration = Duration::from_millis(150);
+/// Within which time one who waits has the key at the least, after a release was answered; and so
+/// many times what an answer takes, where that is longer.
+const WOKEN_WITHIN: (Duration, u64) = (Duration::from_millis(60), 4);
+
+/// The first look of one that is not woken comes no earlier than 250 ms after it began to wait:
+/// where being woken may take nearly as long, nothing can be told.
+const TOO_SLOW: Duration = Duration::from_millis(200);
 
 /// For how long one must have waited before, to be known to listen.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// How slow anything may be about that time for it to count as quiet.
-const SLOW_MAX: Duration = Duration::from_millis(100);
-
 /// So few releases say nothing.
 const RELEASES_MIN: usize = 30;
 
-/// Finds that more than a quarter of the releases that someone waited for, in quiet times, left
-/// the key to nobody for longer than it takes to be woken.
+/// Finds that of the keys that went from a release to one who waited in another process, in quiet
+/// times, more than a quarter went there later than it takes to be woken.
 ///
 /// Only for stores that wake.
-pub(crate) fn check(history: &History, stay: &Stay<'_>, slack: Duration) -> Vec<String> {
-    let (mut all, mut late) = (0, 0);
-    for claims in history.by_key().into_values() {
-        for claim in &claims {
-            let (Some((_, fence)), Some((asked, Returned::Released { at }))) =
-                (claim.grant(), claim.release)
-            else {
-                continue;
-            };
-            let is_slow = stay.slack(asked, at) > nanos(slack + SLOW_MAX);
-            let release = Release { worker: claim.worker, fence, asked, at };
-            if is_slow || !claims.iter().any(|waiter| release.is_awaited(history, waiter)) {
-                continue;
-            }
-            all += 1;
-            late += usize::from(!claims.iter().any(|next| release.is_followed(next)));
-        }
+pub(crate) fn check(history: &History) -> Vec<String> {
+    let bound = nanos(WOKEN_WITHIN.0).max(usual_answer(history).saturating_mul(WOKEN_WITHIN.1));
+    if bound > nanos(TOO_SLOW) {
+        return Vec::new();
     }
+    let mut times = Vec::new();
+    for claims in history.by_key().into_values() {
+        let mut grants: Vec<&Claim> = claims;
+        grants.retain(|claim| claim.grant().is_some());
+        grants.sort_by_key(|claim| claim.grant().map(|(_, fence)| fence));
+        times.extend(grants.windows(2).filter_map(|two| handed_over(history, two[0], two[1])));
+    }
+    let (all, late) = (times.len(), times.iter().filter(|time| **time > bound).count());
     let is_broken = all >= RELEASES_MIN && late * 4 > all;
-    let text = || format!("{late} of {all} releases woke nobody within {WOKEN_WITHIN:?}");
+    let bound = Duration::from_nanos(bound);
+    let text =
+        || format!("{late} of {all} who waited were not woken by a release within {bound:?}");
     is_broken.then(text).into_iter().collect()
 }
 
-struct Release {
-    worker: u64,
-    fence: u64,
-    asked: u64,
-    at: u64,
+/// What an answer without a wait takes: the median.
+fn usual_answer(history: &History) -> u64 {
+    let at_once = history.claims.iter().filter(|claim| claim.wait == Some(0));
+    let mut times: Vec<u64> =
+        at_once.filter_map(|claim| Some(claim.answer.at()?.saturating_sub(claim.asked))).collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
-impl Release {
-    fn until(&self) -> u64 {
-        self.at.saturating_add(nanos(WOKEN_WITHIN))
-    }
-
-    /// Whether one of another process waited for it, and all was well with both.
-    fn is_awaited(&self, history: &History, waiter: &Claim) -> bool {
-        let from = self.asked.saturating_sub(nanos(SETTLED));
-        let until = waiter.answer.at().unwrap_or(0);
-        let is_quiet = |worker| history.paused(worker, from, self.until()) == 0;
-        waiter.worker != self.worker
-            && waiter.asked <= from
-            && until >= self.at
-            && (until > self.until() || waiter.grant().is_some())
-            && is_quiet(waiter.worker)
-            && is_quiet(self.worker)
-    }
-
-    /// Whether this is a claim that got the key in time.
-    fn is_followed(&self, next: &Claim) -> bool {
-        match next.answer {
-            Answer::Granted { at, fence } => fence > self.fence && at <= self.until(),
-            // Some may have got it and were not told.
-            Answer::None | Answer::Failed { unknown: true, .. } => {
-                next.asked <= self.until() && next.answer.at().is_none_or(|at| at >= self.asked)
-            }
-            Answer::Held { .. } | Answer::Failed { .. } => false,
-        }
-    }
+/// How long it took from the release of a key to the grant to one that waited for it, in another
+/// process; `None` where that is not what happened, or not all was well with both.
+fn handed_over(history: &History, from: &Claim, to: &Claim) -> Option<u64> {
+    let Some((asked, Returned::Released { at })) = from.release else { return None };
+    let (granted, _) = to.grant()?;
+    let listens_by = to.asked.saturating_add(nanos(SETTLED));
+    let is_quiet = |worker| history.paused(worker, to.asked, granted.max(at)) == 0;
+    let is_awaited = to.wait != Some(0) && to.worker != from.worker && listens_by <= asked;
+    (is_awaited && is_quiet(from.worker) && is_quiet(to.worker)).then(|| granted.saturating_sub(at))
 }
 
 #[cfg(test)]
 mod tests {
-    use tenure_check::{Options, Record, What};
+    use tenure_check::{Record, What};
 
     use super::*;
 
@@ -113,13 +93,12 @@ mod tests {
             note(waiter, 900, What::ReleaseAsked);
             note(waiter, 901, What::Released);
         }
-        let (history, options) = (History::new(records), Options::default());
-        check(&history, &Stay::new(&history, &options), options.slack).len()
+        check(&History::new(records)).len()
     }
 
     #[test]
     fn who_waits_is_woken() {
         assert_eq!(found(5), 0);
-        assert_eq!(found(400), 1);
+        assert_eq!(found(300), 1);
     }
 }

@@ -1,6 +1,8 @@
 //! The command as a person types it. That there is such a test is also why `cargo test` builds the
 //! program, which `cargo xtask test` runs afterwards.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::process::{Command, Output};
 
 fn torture(arguments: &[&str]) -> Output {
