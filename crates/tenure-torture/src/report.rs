@@ -36,6 +36,9 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<String> {
         let (found, expected) = (letter(outcome.class), letter(expected));
         failures.push(format!("it is of class {found}, and must be of class {expected}"));
     }
+    if outcome.judgement.tally.granted() == 0 {
+        failures.push("nothing was granted, so that nothing was tried out".to_owned());
+    }
     let broken: usize = outcome.judgement.broken().iter().map(|(_, count)| count).sum();
     if broken > 0 && expected == Class::Fenced {
         failures.push(format!("{broken} violations"));
@@ -111,6 +114,7 @@ mod tests {
     use crate::demand::Demand;
     use crate::run::Order;
     use crate::subject;
+    use crate::tally::Tally;
 
     fn failed(name: &str, class: Class, violations: usize, demand: Option<Demand>) -> Vec<String> {
         let subject = subject::named(name).unwrap();
@@ -118,6 +122,7 @@ mod tests {
         let mut outcome = Outcome::sample(order);
         outcome.class = class;
         outcome.judgement.kept = vec!["x".to_owned(); violations];
+        outcome.judgement.tally = Tally::of_grants(1);
         failures(&outcome)
     }
 
@@ -129,6 +134,13 @@ mod tests {
         assert_eq!(failed("redis", Class::Fenced, 2, None), ["2 violations"]);
         assert_eq!(failed("redis", Class::Efficiency, 2, None).len(), 2);
         assert_eq!(failed("redis/volatile", Class::Efficiency, 2, None), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_was_granted_proves_nothing() {
+        let subject = subject::named("redis").unwrap();
+        let outcome = Outcome::sample(Order::new(subject, Duration::from_secs(9), 7));
+        assert_eq!(failures(&outcome), ["nothing was granted, so that nothing was tried out"]);
     }
 
     #[test]
