@@ -31,7 +31,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--quick]   install what is missing, then run every check and test
-                   (--quick leaves out features alone, weight and documentation)
+                   (--quick leaves out features alone, weight, torture, fuzzing and documentation)
   ci               what CI runs: the same as test
   bench [NAME]     measure what tenure costs, each figure beside what it is measured against
                    (only the sections whose name contains NAME)
@@ -40,7 +40,8 @@ usage: cargo xtask COMMAND
                    (for N seconds in total; 30 when nothing is said)
   torture [OPTION]...
                    try out stores under faults, on real servers: --store NAME[,NAME], --minutes N
-                   or --seconds N for each, --seed S; --cards writes the guarantee cards;
+                   or --seconds N for each, --seed S; --cards writes the guarantee cards, of
+                   300 faults and 200,000 operations for each store at the least;
                    --planted tries out known bugs and --control set-ups that must fail; --help
   install          only install what is missing
   tidy             only the rules of this repository that no compiler knows

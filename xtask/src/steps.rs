@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{command, run as run_command};
-use crate::{light, manifest, needs, tidy};
+use crate::{fuzz, light, manifest, needs, target, tidy};
 
 #[derive(Debug)]
 struct Step {
@@ -32,6 +33,8 @@ const STEPS: &[Step] = &[
     Step { name: "each feature alone", when: When::Full, run: features },
     Step { name: "a light library", when: When::Full, run: light::check },
     Step { name: "tests", when: When::Always, run: tests },
+    Step { name: "two stores under faults", when: When::Full, run: torture },
+    Step { name: "fuzzing", when: When::Full, run: fuzzing },
     Step { name: "documentation", when: When::Full, run: documentation },
 ];
 
@@ -110,6 +113,19 @@ fn tests(root: &Path) -> Result<()> {
     run_command(tests.env("RUST_TEST_THREADS", TEST_THREADS))
 }
 
+/// A minute in all, on two stores that chance chooses by a seed, which is printed. The tests have
+/// built the program: it is not built anew, with other features.
+fn torture(root: &Path) -> Result<()> {
+    let program = target::folder(root)?.join("debug/torture");
+    let mut torture = Command::new(program);
+    torture.args(["--stores", "2", "--seconds", "60"]).current_dir(root);
+    run_command(&mut torture)
+}
+
+fn fuzzing(root: &Path) -> Result<()> {
+    fuzz::run(root, fuzz::SECONDS, &[])
+}
+
 fn documentation(root: &Path) -> Result<()> {
     let mut doc = command(root, "cargo doc --workspace --no-deps --all-features");
     run_command(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
@@ -150,6 +166,6 @@ mod tests {
         ];
         run_steps(&steps, Path::new("/"), true).unwrap();
         let left_out: Vec<_> = STEPS.iter().filter(|step| step.when == When::Full).collect();
-        assert_eq!(left_out.len(), 3, "{left_out:?}");
+        assert_eq!(left_out.len(), 5, "{left_out:?}");
     }
 }

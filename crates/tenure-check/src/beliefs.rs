@@ -15,30 +15,35 @@ struct Belief<'a> {
 /// Finds two workers whose guards said, at one moment, that they hold the same key.
 ///
 /// A belief lasts from the answer that granted it to the last moment at which the guard was asked
-/// and said yes: it was at least that long, so whatever is found did happen. Where the lease of the
-/// one that believed too long was ended by force, that is told apart: the guard cannot know before
-/// its next renewal.
+/// and said yes: it was at least that long, so whatever is found did happen. Where the lease with
+/// the smaller fence was ended by force before the other began to believe, that is told apart: the
+/// guard cannot know before its next renewal.
 pub fn check(history: &History, verdict: &mut Verdict) {
     for (key, claims) in history.by_key() {
         let mut beliefs: Vec<Belief<'_>> = claims.into_iter().filter_map(belief).collect();
         beliefs.sort_by_key(|belief| (belief.from, belief.until));
-        let mut longest: Option<Belief<'_>> = None;
+        let mut lasting: Vec<Belief<'_>> = Vec::new();
         for belief in beliefs {
-            let Some(before) = longest.take() else {
-                longest = Some(belief);
-                continue;
-            };
-            if belief.from < before.until {
-                let violation = overlap(key, &before, &belief);
-                if history.is_forced(key, before.fence) || history.is_forced(key, belief.fence) {
+            lasting.retain(|before| before.until > belief.from);
+            for before in &lasting {
+                let violation = overlap(key, before, &belief);
+                if is_robbed(history, key, before, &belief) {
                     verdict.forced.push(violation);
                 } else {
                     verdict.violations.push(violation);
                 }
             }
-            longest = Some(if belief.until > before.until { belief } else { before });
+            lasting.push(belief);
         }
     }
+}
+
+/// Whether the one of two that was granted first had lost its lease by force when both began to
+/// believe.
+fn is_robbed(history: &History, key: &str, one: &Belief<'_>, other: &Belief<'_>) -> bool {
+    let first = if one.fence < other.fence { one } else { other };
+    let forced = history.forced.get(&(key.to_owned(), first.fence));
+    forced.is_some_and(|at| *at <= one.from.max(other.from))
 }
 
 fn belief(claim: &Claim) -> Option<Belief<'_>> {
@@ -100,5 +105,28 @@ mod tests {
         sample.granted(2, "k", 30, 100, 2).believed(2, 300);
         assert_eq!(found(&sample, Beliefs), [""; 0]);
         assert_eq!(sample.verdict().forced.len(), 1);
+    }
+
+    #[test]
+    fn a_force_that_came_later_or_hit_the_other_is_no_excuse() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).believed(1, 200);
+        sample.granted(2, "k", 30, 100, 2).believed(2, 300);
+        sample.note(9, 0, "k", 110, What::Forced { fence: 1 });
+        sample.note(9, 0, "k", 90, What::Forced { fence: 2 });
+        assert_eq!(found(&sample, Beliefs).len(), 1);
+    }
+
+    #[test]
+    fn two_within_one_that_was_ended_by_force_are_found() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).believed(1, 900);
+        sample.note(9, 0, "k", 90, What::Forced { fence: 1 });
+        sample.granted(2, "k", 30, 100, 2).believed(2, 300);
+        sample.granted(3, "k", 30, 200, 3).believed(3, 400);
+        let texts = found(&sample, Beliefs);
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("worker 2 ") && texts[0].contains("worker 3 "), "{texts:?}");
+        assert_eq!(sample.verdict().forced.len(), 2);
     }
 }

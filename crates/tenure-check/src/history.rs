@@ -121,6 +121,27 @@ impl Faults {
         let within = |(a, b): &(u64, u64)| (*b).min(until).saturating_sub((*a).max(from));
         self.pauses.iter().map(within).sum()
     }
+
+    /// When the worker has been awake for so long since `from`.
+    #[must_use]
+    pub fn awake_for(&self, from: u64, length: u64) -> u64 {
+        let mut until = from.saturating_add(length);
+        for (begin, end) in self.pauses.iter().filter(|(_, end)| *end > from) {
+            let begin = (*begin).max(from);
+            if begin >= until {
+                break;
+            }
+            until = until.saturating_add(end.saturating_sub(begin));
+        }
+        until
+    }
+
+    /// When the worker was awake again, if it was stopped at `at`; `at` itself otherwise.
+    #[must_use]
+    pub fn awake_by(&self, at: u64) -> u64 {
+        let around = self.pauses.iter().filter(|(begin, end)| *begin <= at && *end > at);
+        around.map(|(_, end)| *end).max().unwrap_or(at)
+    }
 }
 
 /// All that happened.
@@ -191,6 +212,31 @@ impl History {
         };
         let killed = self.faults.values().filter_map(|faults| faults.killed).max();
         self.claims.iter().map(of_claim).max().flatten().max(killed).unwrap_or(0)
+    }
+
+    /// How much of the time from `from` until `until` a worker was stopped.
+    #[must_use]
+    pub fn paused(&self, worker: u64, from: u64, until: u64) -> u64 {
+        self.faults.get(&worker).map_or(0, |faults| faults.paused(from, until))
+    }
+
+    /// When a worker has been awake for so long since `from`.
+    #[must_use]
+    pub fn awake_for(&self, worker: u64, from: u64, length: u64) -> u64 {
+        let faults = self.faults.get(&worker);
+        faults.map_or(from.saturating_add(length), |faults| faults.awake_for(from, length))
+    }
+
+    /// When a worker was killed, if it was.
+    #[must_use]
+    pub fn killed(&self, worker: u64) -> Option<u64> {
+        self.faults.get(&worker).and_then(|faults| faults.killed)
+    }
+
+    /// When a worker was gone, or the history ended.
+    #[must_use]
+    pub fn gone(&self, worker: u64) -> u64 {
+        self.killed(worker).unwrap_or_else(|| self.end())
     }
 
     fn take(&mut self, record: Record) {
@@ -281,5 +327,8 @@ mod tests {
         assert_eq!(faults.paused(0, 100), 20 + 50);
         assert_eq!(faults.paused(20, 25), 5);
         assert_eq!(faults.paused(31, 49), 0);
+        assert_eq!(faults.awake_for(5, 10), 5 + 10 + 20);
+        assert_eq!(faults.awake_for(31, 10), 41);
+        assert_eq!((faults.awake_by(9), faults.awake_by(10), faults.awake_by(30)), (9, 30, 30));
     }
 }

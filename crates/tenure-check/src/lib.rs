@@ -12,6 +12,7 @@
 //! | [`sink`] | a resource that checks the fence, and that it let nothing stale through |
 //! | [`linear`] | every answer fits one order of events on a fenced mutex |
 //! | [`waiters`] | nobody waits too long, no orphan outlives its ttl, every outcome is known |
+//! | [`stay`] | how long a lease may stay when nobody gives it back |
 //! | [`verdict`] | all of them, and what they found |
 //!
 //! Times are nanoseconds on the boot clock, which all processes of one machine share: a history
@@ -27,6 +28,7 @@ pub mod record;
 #[cfg(test)]
 mod sample;
 pub mod sink;
+pub mod stay;
 pub mod verdict;
 pub mod waiters;
 

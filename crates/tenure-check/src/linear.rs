@@ -10,10 +10,16 @@
 
 #[cfg(test)]
 mod brute;
+mod ghost;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+
+use ghost::{Ghost, thrifty};
 
 use crate::history::{Answer, Claim, History, Returned};
+use crate::stay::Stay;
 use crate::verdict::{Checker, Options, Verdict, Violation};
 
 /// Finds keys whose answers fit no order in which a fenced mutex could have given them.
@@ -24,10 +30,12 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///   one that holds it no more.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
-/// - A question without an answer may have had its effect, or not, at any later time.
+/// - A question without an answer may have had its effect, or not, and for no longer than what it
+///   may have been granted can last ([`Stay::doubt`]).
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
+    let stay = Stay::new(history, options);
     for (key, claims) in history.by_key() {
-        match Search::new(history, key, &claims, options).run() {
+        match Search::new(history, key, &claims, options, &stay).run() {
             Outcome::Fits => {}
             Outcome::Undecided => verdict.undecided.push(key.to_owned()),
             Outcome::Broken { text, at } => {
@@ -64,7 +72,7 @@ struct Op {
 enum Holder {
     Nobody,
     /// Someone who was never told.
-    Ghost,
+    Ghost(usize),
     Lease(usize),
 }
 
@@ -73,7 +81,8 @@ enum Holder {
 struct State {
     holder: Holder,
     fence: u64,
-    ghosts: usize,
+    /// Which ghosts have had the key already, in order.
+    ghosts: Vec<usize>,
     /// Which of the open questions have their place already, in order.
     placed: Vec<usize>,
 }
@@ -83,13 +92,19 @@ struct Search<'a> {
     ops: Vec<Op>,
     /// From when on each lease may have ended without a word.
     ends: Vec<u64>,
-    /// When questions without an answer were put.
-    ghosts: Vec<u64>,
+    /// Those who may have held the key and were never told, by the end of that.
+    ghosts: Vec<Ghost>,
     steps_left: usize,
 }
 
 impl<'a> Search<'a> {
-    fn new(history: &History, key: &str, claims: &'a [&'a Claim], options: &Options) -> Self {
+    fn new(
+        history: &History,
+        key: &str,
+        claims: &'a [&'a Claim],
+        options: &Options,
+        stay: &Stay<'_>,
+    ) -> Self {
         let mut search = Self {
             claims,
             ops: Vec::new(),
@@ -102,13 +117,14 @@ impl<'a> Search<'a> {
                 .grant()
                 .and_then(|(_, fence)| history.forced.get(&(key.to_owned(), fence)).copied());
             search.ends.push(end(claim, options).min(forced.unwrap_or(u64::MAX)));
-            search.take(lease, claim, options.is_lossy);
+            search.take(lease, claim);
+            search.ghosts.extend(Ghost::of(lease, claim, options, stay));
         }
-        search.ghosts.sort_unstable();
+        search.ghosts.sort_unstable_by_key(|ghost| (ghost.until, ghost.asked));
         search
     }
 
-    fn take(&mut self, lease: usize, claim: &Claim, is_lossy: bool) {
+    fn take(&mut self, lease: usize, claim: &Claim) {
         let asked = claim.asked;
         match claim.answer {
             Answer::Granted { at, .. } => {
@@ -116,12 +132,8 @@ impl<'a> Search<'a> {
             }
             Answer::Held { at } => {
                 self.ops.push(Op { kind: Kind::Refusal, lease, asked, answered: at });
-                if is_lossy && claim.wait != Some(0) {
-                    self.ghosts.push(asked);
-                }
             }
-            Answer::None | Answer::Failed { unknown: true, .. } => self.ghosts.push(asked),
-            Answer::Failed { unknown: false, .. } => {}
+            Answer::None | Answer::Failed { .. } => {}
         }
         match claim.release {
             Some((asked, Returned::Released { at })) => {
@@ -141,7 +153,8 @@ impl<'a> Search<'a> {
             events.push((*answered, true, op));
         }
         events.sort_unstable();
-        let start = State { holder: Holder::Nobody, fence: 0, ghosts: 0, placed: Vec::new() };
+        let start =
+            State { holder: Holder::Nobody, fence: 0, ghosts: Vec::new(), placed: Vec::new() };
         let (mut states, mut open) = (HashSet::from([start]), Vec::new());
         for (at, is_answer, op) in events {
             if !is_answer {
@@ -154,8 +167,9 @@ impl<'a> Search<'a> {
             if next.is_empty() {
                 return Outcome::Broken { text: self.explain(&states, op), at };
             }
-            states = thrifty(next);
             open.retain(|other| *other != op);
+            let earliest = open.iter().map(|op| self.ops[*op].asked).min().unwrap_or(at);
+            states = thrifty(next, &self.ghosts, earliest);
         }
         Outcome::Fits
     }
@@ -192,13 +206,19 @@ impl<'a> Search<'a> {
     fn steps(&self, state: &State, open: &[usize], now: u64) -> Vec<State> {
         let mut steps = Vec::new();
         for op in open.iter().filter(|op| !state.placed.contains(op)) {
-            let Some((holder, fence, ghosts)) = self.apply(state, &self.ops[*op], now) else {
+            let Some((holder, fence)) = self.apply(state, &self.ops[*op], now) else {
                 continue;
             };
             let mut placed = state.placed.clone();
             placed.insert(placed.partition_point(|other| other < op), *op);
+            let mut ghosts = state.ghosts.clone();
+            if let Holder::Ghost(ghost) = holder
+                && let Err(place) = ghosts.binary_search(&ghost)
+            {
+                ghosts.insert(place, ghost);
+            }
             let next = State { holder, fence, ghosts, placed };
-            if holder == state.holder && ghosts == state.ghosts {
+            if holder == state.holder {
                 // What changes nothing takes nothing away from the others: no other way is better.
                 return vec![next];
             }
@@ -207,25 +227,51 @@ impl<'a> Search<'a> {
         steps
     }
 
-    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Holder, u64, usize)> {
+    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Holder, u64)> {
         let has_ended = |lease: usize| self.ends[lease] <= now;
-        let (holder, fence, ghosts) = (state.holder, state.fence, state.ghosts);
+        let (holder, fence) = (state.holder, state.fence);
         let mine = Holder::Lease(op.lease);
         match (op.kind, holder) {
             (Kind::Grant, Holder::Lease(other)) if !has_ended(other) => None,
             (Kind::Grant, _) => {
                 let (_, granted) = self.claims[op.lease].grant()?;
-                (granted > fence).then_some((mine, granted, ghosts))
+                (granted > fence).then_some((mine, granted))
             }
-            (Kind::Refusal, Holder::Nobody) => {
-                let possible = self.ghosts.partition_point(|asked| *asked <= now);
-                (possible > ghosts).then_some((Holder::Ghost, fence, ghosts + 1))
+            (Kind::Refusal, Holder::Lease(_)) => Some((holder, fence)),
+            (Kind::Refusal, Holder::Ghost(ghost)) if self.haunts(ghost, op) => {
+                Some((holder, fence))
             }
-            (Kind::Refusal, Holder::Ghost | Holder::Lease(_)) => Some((holder, fence, ghosts)),
-            (Kind::Release, _) => (holder == mine).then_some((Holder::Nobody, fence, ghosts)),
-            (Kind::Loss, _) if holder != mine => Some((holder, fence, ghosts)),
-            (Kind::Loss, _) => has_ended(op.lease).then_some((Holder::Nobody, fence, ghosts)),
+            (Kind::Refusal, Holder::Nobody | Holder::Ghost(_)) => {
+                Some((Holder::Ghost(self.next_ghost(state, op, now)?), fence))
+            }
+            (Kind::Release, _) => (holder == mine).then_some((Holder::Nobody, fence)),
+            (Kind::Loss, _) if holder != mine => Some((holder, fence)),
+            (Kind::Loss, _) => has_ended(op.lease).then_some((Holder::Nobody, fence)),
         }
+    }
+
+    /// Whether a ghost may have had the key when this was answered.
+    fn haunts(&self, ghost: usize, op: &Op) -> bool {
+        self.ghosts[ghost].until >= op.asked && !self.is_twin(ghost, op)
+    }
+
+    /// Whether a ghost is the doubt about this very answer: one is told that a key is held by
+    /// another, and not because of what it may get itself.
+    fn is_twin(&self, ghost: usize, op: &Op) -> bool {
+        let (ghost, claim) = (self.ghosts[ghost].lease, self.claims[op.lease]);
+        let twin = self.claims[ghost];
+        ghost != op.lease && (twin.worker, twin.asked) == (claim.worker, claim.asked)
+    }
+
+    /// Of those ghosts that may have the key by now and had it not yet, the one that vanishes
+    /// first: the others can still be of use.
+    fn next_ghost(&self, state: &State, op: &Op, now: u64) -> Option<usize> {
+        let first = self.ghosts.partition_point(|ghost| ghost.until < op.asked);
+        (first..self.ghosts.len()).find(|ghost| {
+            self.ghosts[*ghost].asked <= now
+                && state.ghosts.binary_search(ghost).is_err()
+                && !self.is_twin(*ghost, op)
+        })
     }
 
     fn explain(&self, states: &HashSet<State>, op: usize) -> String {
@@ -236,7 +282,7 @@ impl<'a> Search<'a> {
         };
         let held = states.iter().find_map(|state| match state.holder {
             Holder::Lease(holder) if holder != *lease => Some(describe(holder)),
-            Holder::Nobody | Holder::Ghost | Holder::Lease(_) => None,
+            Holder::Nobody | Holder::Ghost(_) | Holder::Lease(_) => None,
         });
         let who = describe(*lease);
         let held = held.map_or_else(|| "nobody held it".to_owned(), |who| format!("{who} held it"));
@@ -255,32 +301,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Of states that differ only in how many ghosts they have used, the most thrifty: whatever the
-/// others lead to, it leads to as well. One that is free can still become a ghost's.
-fn thrifty(states: HashSet<State>) -> HashSet<State> {
-    let mut least = HashMap::<(Holder, u64, Vec<usize>), usize>::new();
-    for State { holder, fence, ghosts, placed } in states {
-        let used = least.entry((holder, fence, placed)).or_insert(ghosts);
-        *used = ghosts.min(*used);
-    }
-    let is_free_for_less = |fence: u64, placed: &Vec<usize>, ghosts: usize| {
-        let free = least.get(&(Holder::Nobody, fence, placed.clone()));
-        free.is_some_and(|used| *used < ghosts)
-    };
-    least
-        .iter()
-        .filter(|((holder, fence, placed), ghosts)| {
-            *holder != Holder::Ghost || !is_free_for_less(*fence, placed, **ghosts)
-        })
-        .map(|((holder, fence, placed), ghosts)| State {
-            holder: *holder,
-            fence: *fence,
-            ghosts: *ghosts,
-            placed: placed.clone(),
-        })
-        .collect()
-}
-
 /// From when on a lease may have ended, other than by a release that was answered.
 fn end(claim: &Claim, options: &Options) -> u64 {
     let ttl = claim.ttl - claim.ttl / 1000 * options.drift_permille.min(1000);
@@ -289,128 +309,5 @@ fn end(claim: &Claim, options: &Options) -> u64 {
         Some((_, Returned::Released { .. })) => u64::MAX,
         Some((asked, Returned::Unknown)) => expires.min(asked),
         Some((_, Returned::Lost { .. })) | None => expires,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::What;
-    use crate::sample::{Sample, TTL, found, options};
-    use crate::verdict::Checker::Linear;
-
-    #[track_caller]
-    fn fits(sample: &Sample) {
-        assert_eq!(found(sample, Linear), [""; 0]);
-        assert_eq!(sample.verdict().undecided, [""; 0]);
-    }
-
-    #[track_caller]
-    fn breaks(sample: &Sample, part: &str) {
-        let texts = found(sample, Linear);
-        assert!(texts.iter().any(|text| text.contains(part)), "{part:?} is not in {texts:?}");
-    }
-
-    #[test]
-    fn a_lock_that_works_fits() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).held(2, "k", 15, 30).released(1, 40, 50);
-        sample.granted(2, "k", 45, 48, 2).held(3, "k", 46, 60).released(2, 70, 80);
-        fits(&sample);
-    }
-
-    #[test]
-    fn two_that_were_granted_are_found() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, 40, 2);
-        breaks(&sample, "granted to worker 2 (fence 2) while worker 1 (fence 1) held it");
-    }
-
-    #[test]
-    fn a_lease_may_end_by_itself_but_not_before_its_ttl() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, 10 + TTL, 2);
-        fits(&sample);
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, TTL - 100, 2);
-        breaks(&sample, "while worker 1");
-    }
-
-    #[test]
-    fn a_belief_that_was_seen_late_shows_that_the_lease_was_prolonged() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).believed(1, 5 * TTL);
-        sample.granted(2, "k", 30, 4 * TTL, 2);
-        breaks(&sample, "while worker 1");
-    }
-
-    #[test]
-    fn a_refusal_needs_someone_who_holds() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).released(1, 30, 40).held(2, "k", 50, 60);
-        breaks(&sample, "worker 2 was told that it is held, and nobody held it");
-        // Someone who was killed before the answer may have.
-        sample.asked(3, "k", 45, 0).killed(3, 46);
-        fits(&sample);
-        // But not twice, with a grant in between.
-        sample.granted(1, "k", 70, 80, 2).released(1, 90, 95).held(2, "k", 100, 110);
-        breaks(&sample, "nobody held it");
-    }
-
-    #[test]
-    fn a_fence_that_goes_back_has_no_place() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 2).released(1, 30, 40).granted(2, "k", 50, 60, 1);
-        breaks(&sample, "the last fence was 2");
-        // Side by side, the fences say which was first.
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 100, 2).released(1, 120, 130);
-        sample.granted(2, "k", 20, 30, 1).released(2, 40, 50);
-        fits(&sample);
-    }
-
-    #[test]
-    fn a_release_of_what_another_holds_is_found() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1);
-        sample.granted(2, "k", 30, 2 * TTL, 2).released(1, 2 * TTL + 10, 2 * TTL + 20);
-        breaks(&sample, "granted to worker 2");
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).released(1, 30, 40);
-        sample.next(1, 60, What::Released);
-        fits(&sample);
-    }
-
-    #[test]
-    fn a_loss_before_the_lease_could_end_is_found() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).lost(1, 30, 40);
-        breaks(&sample, "before the lease could end");
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).lost(1, 30, 2 * TTL);
-        fits(&sample);
-    }
-
-    #[test]
-    fn what_was_let_go_or_forced_may_end_at_any_later_time() {
-        let mut sample = Sample::default();
-        sample.granted(1, "k", 10, 20, 1).next(1, 30, What::Dropped);
-        sample.granted(2, "k", 30, 60, 2);
-        sample.note(9, 0, "k", 70, What::Forced { fence: 2 });
-        sample.granted(3, "k", 65, 80, 3).lost(2, 90, 95);
-        fits(&sample);
-    }
-
-    #[test]
-    fn too_much_work_is_undecided_and_not_well() {
-        let mut sample = Sample::default();
-        for n in 0..20 {
-            sample.granted(1, "k", 100 * n + 1, 100 * n + 10, n + 1);
-            sample.released(1, 100 * n + 20, 100 * n + 30);
-        }
-        let mut verdict = Verdict::default();
-        let options = Options { steps_max: 5, ..options() };
-        check(&sample.history(), &options, &mut verdict);
-        assert_eq!(verdict.undecided, ["k"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::History;
+use crate::history::{History, Write};
 use crate::verdict::{Checker, Verdict, Violation};
 
 /// What a sink makes of a write.
@@ -37,34 +37,64 @@ impl Sink {
     }
 }
 
-/// Finds writes that a sink took although a greater fence had written before, and writes that it
-/// refused for no reason. Counts what a sink without the check would have taken.
+/// Finds writes that a sink took although it had taken one with a greater fence before, writes
+/// that it refused although it had not, and writes that were refused while their holder believed:
+/// another had written under a greater fence, before the guard said that it no longer holds.
+/// Counts what a sink without the check would have taken.
 pub fn check(history: &History, verdict: &mut Verdict) {
-    let mut sink = Sink::default();
+    let holders = holders(history);
+    let mut highest = BTreeMap::<&str, u64>::new();
     for write in &history.writes {
-        let (key, fence) = (&write.key, write.fence);
-        let text = match (sink.offer(key, fence), write.accepted) {
-            (Offered::Refused { highest }, true) => {
-                format!("a write with fence {fence} was accepted after one with fence {highest}")
-            }
-            (Offered::Accepted, false) => {
-                format!("a write with fence {fence} was refused, and none had a greater one")
-            }
-            (Offered::Refused { .. }, false) => {
-                verdict.stale_refused += 1;
-                continue;
-            }
-            (Offered::Accepted, true) => continue,
-        };
-        let (key, at) = (key.clone(), write.at);
-        verdict.violations.push(Violation { checker: Checker::Sink, key, text, at });
+        let highest = highest.entry(&write.key).or_default();
+        if let Some(text) = judged(history, &holders, write, *highest) {
+            let (key, at) = (write.key.clone(), write.at);
+            verdict.violations.push(Violation { checker: Checker::Sink, key, text, at });
+        }
+        if write.accepted {
+            *highest = write.fence.max(*highest);
+        } else {
+            verdict.stale_refused += 1;
+        }
     }
     verdict.stale_unfenced = history.unfenced.iter().filter(|(fence, over)| over > fence).count();
 }
 
+/// The last moment at which each guard said that it holds, by its key and fence.
+type Holders<'a> = BTreeMap<(&'a str, u64), u64>;
+
+fn holders(history: &History) -> Holders<'_> {
+    let granted = history.claims.iter().filter_map(|claim| {
+        let (_, fence) = claim.grant()?;
+        Some(((claim.key.as_str(), fence), claim.believed?))
+    });
+    granted.collect()
+}
+
+/// What is wrong with a write to a sink that has taken `highest` before.
+fn judged(history: &History, holders: &Holders<'_>, write: &Write, highest: u64) -> Option<String> {
+    let Write { key, fence, at, .. } = write;
+    if write.accepted {
+        return (*fence < highest).then(|| {
+            format!("a write with fence {fence} was accepted after one with fence {highest}")
+        });
+    }
+    if *fence >= highest {
+        return Some(format!("a write with fence {fence} was refused, and none had a greater one"));
+    }
+    let believed = holders.get(&(key.as_str(), *fence)).is_some_and(|believed| believed > at);
+    let forced = history.forced.get(&(key.clone(), *fence)).is_some_and(|forced| forced <= at);
+    (believed && !forced).then(|| {
+        let worker = write.worker;
+        format!(
+            "a write with fence {fence} was refused after one with fence {highest}, and its \
+             holder, worker {worker}, still believed in it"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::record::What::{Accepted, Refused, Unfenced};
+    use crate::record::What::{Accepted, Forced, Refused, Unfenced};
     use crate::sample::{Sample, found};
     use crate::verdict::Checker::Sink;
 
@@ -99,5 +129,20 @@ mod tests {
         sample.note(3, 0, "k", 40, Refused { fence: 3 });
         let text = "a write with fence 3 was refused, and none had a greater one";
         assert_eq!(found(&sample, Sink), [text]);
+    }
+
+    #[test]
+    fn a_holder_that_still_believed_was_refused_with_no_right() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).believed(1, 50);
+        sample.note(2, 0, "k", 30, Accepted { fence: 2 });
+        sample.note(1, 0, "k", 60, Refused { fence: 1 });
+        assert_eq!(found(&sample, Sink), [""; 0]);
+        sample.note(1, 0, "k", 40, Refused { fence: 1 });
+        let texts = found(&sample, Sink);
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("still believed"), "{texts:?}");
+        sample.note(9, 0, "k", 25, Forced { fence: 1 });
+        assert_eq!(found(&sample, Sink), [""; 0]);
     }
 }

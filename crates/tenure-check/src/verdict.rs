@@ -91,6 +91,12 @@ pub struct Options {
     /// Whether those who ask time the leases themselves: no. It is so on some stores, and there one
     /// that has just begun to ask may be told that a key is held although its lease has ended.
     pub is_observed: bool,
+    /// When the store was away, if its leases begin anew after that, in order: those that there
+    /// were then last for another ttl. Never, by default.
+    pub rearms: Vec<(u64, u64)>,
+    /// When the machine was late, and by how much: those who work on it are late as well. Never,
+    /// by default.
+    pub lags: Vec<(u64, u64)>,
     /// After how many steps on one key [`linear`] gives up: ten million.
     pub steps_max: usize,
 }
@@ -102,6 +108,8 @@ impl Default for Options {
             drift_permille: 20,
             is_lossy: false,
             is_observed: false,
+            rearms: Vec::new(),
+            lags: Vec::new(),
             steps_max: 10_000_000,
         }
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, Claim, Faults, History};
+use crate::history::{Answer, Claim, History};
+use crate::stay::Stay;
 use crate::verdict::{Checker, Options, Verdict, Violation};
 
 /// Finds claims whose answer came later than the wait allowed, claims that were never answered
@@ -11,25 +12,25 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own: whoever waits meanwhile may wait so much
-/// longer. A store that is slow is slow for waiters too: the longest that an answer without a wait
-/// took is added to the slack, up to a bound past which the store itself is to blame. A key that
-/// one may hold who was never answered proves nothing.
+/// longer. A store that is slow is slow for waiters too ([`Stay::slack`]). What a worker had sent
+/// before it was killed may land while its way to the store was not well, and one that was never
+/// answered may have held the key for a ttl.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
-    let slack = options.slack_nanos().saturating_add(slowest(history));
+    let stay = Stay::new(history, options);
     for (key, claims) in history.by_key() {
         let mut report = |text: String, at: u64| {
             let checker = Checker::Waiters;
             verdict.violations.push(Violation { checker, key: key.to_owned(), text, at });
         };
         for claim in &claims {
-            if let Some(text) = late(history, claim, slack) {
+            if let Some(text) = late(history, claim, &stay) {
                 report(text, claim.asked);
             }
         }
         for orphan in &claims {
-            let found = orphaned(history, orphan, &claims, slack).or_else(|| {
-                (!options.is_observed).then(|| overstayed(history, orphan, &claims, slack))?
-            });
+            let Some(orphan) = abandoned(history, orphan) else { continue };
+            let found = orphaned(history, &orphan, &claims, &stay)
+                .or_else(|| (!options.is_observed).then(|| overstayed(&orphan, &claims, &stay))?);
             if let Some((text, at)) = found {
                 report(text, at);
             }
@@ -37,41 +38,9 @@ pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     }
 }
 
-/// How long an answer may take and still excuse others.
-const SLOWNESS_MAX: u64 = 5_000_000_000;
-
-/// The longest that it took to answer a claim that did not wait.
-fn slowest(history: &History) -> u64 {
-    let at_once = history.claims.iter().filter(|claim| claim.wait == Some(0));
-    let took = at_once.filter_map(|claim| {
-        let at = claim.answer.at()?;
-        Some((at - claim.asked).saturating_sub(paused(history, claim.worker, claim.asked, at)))
-    });
-    took.max().unwrap_or(0).min(SLOWNESS_MAX)
-}
-
-fn paused(history: &History, worker: u64, from: u64, until: u64) -> u64 {
-    history.faults.get(&worker).map_or(0, |faults| faults.paused(from, until))
-}
-
-/// When a worker has been awake for so long since `from`.
-fn awake_for(history: &History, worker: u64, from: u64, length: u64) -> u64 {
-    let mut until = from.saturating_add(length);
-    let pauses = history.faults.get(&worker).into_iter().flat_map(|faults| &faults.pauses);
-    for (begin, end) in pauses.filter(|(_, end)| *end > from) {
-        let begin = (*begin).max(from);
-        if begin >= until {
-            break;
-        }
-        until = until.saturating_add(end.saturating_sub(begin));
-    }
-    until
-}
-
-fn late(history: &History, claim: &Claim, slack: u64) -> Option<String> {
+fn late(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<String> {
     let Claim { worker, asked, wait, answer, .. } = claim;
-    let killed = history.faults.get(worker).and_then(|faults| faults.killed);
-    let until = match (*answer, killed) {
+    let until = match (*answer, history.killed(*worker)) {
         (Answer::None, None) => {
             return Some(format!("worker {worker} asked for it and was never answered"));
         }
@@ -79,106 +48,104 @@ fn late(history: &History, claim: &Claim, slack: u64) -> Option<String> {
         (Answer::Granted { at, .. } | Answer::Held { at } | Answer::Failed { at, .. }, _) => at,
     };
     let took = until.saturating_sub(*asked);
-    let took = took.saturating_sub(paused(history, *worker, *asked, until));
+    let took = took.saturating_sub(history.paused(*worker, *asked, until));
     let wait = (*wait)?;
-    (took > wait.saturating_add(slack)).then(|| {
+    (took > wait && took > wait.saturating_add(stay.slack(*asked, until))).then(|| {
         let (took, wait) = (Duration::from_nanos(took), Duration::from_nanos(wait));
         format!("worker {worker} would wait for {wait:?} and was not answered for {took:?}")
     })
 }
 
 /// A grant whose worker was killed before it gave it back.
-struct Abandoned {
-    granted: u64,
+struct Abandoned<'a> {
+    claim: &'a Claim,
     fence: u64,
-    killed: u64,
+    /// The last moment at which the worker can have prolonged it.
+    last: u64,
 }
 
-fn abandoned(history: &History, claim: &Claim) -> Option<Abandoned> {
+fn abandoned<'a>(history: &History, claim: &'a Claim) -> Option<Abandoned<'a>> {
     let (granted, fence) = claim.grant()?;
-    let killed = history.faults.get(&claim.worker)?.killed?;
-    claim.release.is_none().then_some(Abandoned { granted, fence, killed })
+    let last = history.killed(claim.worker)?.max(granted);
+    claim.release.is_none().then_some(Abandoned { claim, fence, last })
 }
 
 /// Whether someone waited in vain for the key of one that was killed.
 fn orphaned(
     history: &History,
-    orphan: &Claim,
+    orphan: &Abandoned<'_>,
     claims: &[&Claim],
-    slack: u64,
+    stay: &Stay<'_>,
 ) -> Option<(String, u64)> {
-    let Abandoned { granted, fence, killed } = abandoned(history, orphan)?;
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last } = orphan;
+    let landed = stay.landed(*worker, *last);
     claims.iter().find_map(|waiter| {
+        let answered = waiter.answer.at().unwrap_or_else(|| history.gone(waiter.worker));
         // One that times the lease itself begins when it begins to wait.
-        let from = killed.max(waiter.asked).max(granted);
-        let longest = orphan.ttl.saturating_add(slack);
-        let free_by = awake_for(history, waiter.worker, from, longest);
-        let answered = waiter.answer.at().unwrap_or_else(|| gone(history, waiter.worker));
+        let from = landed.max(waiter.asked);
+        if answered <= from.saturating_add(*ttl) {
+            return None;
+        }
+        let length = ttl.saturating_add(stay.slack(from, from.saturating_add(*ttl)));
+        let free_by = stay.rearmed(history.awake_for(waiter.worker, from, length), length);
+        let free_by = after_doubts(free_by, waiter, claims, stay);
         let waited = waiter.asked <= free_by && answered > free_by;
-        let taken = |other: &&Claim| match other.answer {
-            Answer::Granted { at, fence: other } => other > fence && at <= free_by,
-            Answer::None | Answer::Failed { unknown: true, .. } => {
-                other.asked != waiter.asked && other.asked <= free_by && may_hold(other, granted)
-            }
-            Answer::Held { .. } | Answer::Failed { .. } => false,
+        let taken = |other: &&Claim| {
+            other.grant().is_some_and(|(at, other)| other > *fence && at <= free_by)
         };
         let in_vain = waited && !claims.iter().any(taken);
         in_vain.then(|| {
-            let Claim { worker, .. } = orphan;
             let text = format!(
                 "worker {worker} was killed with fence {fence}, and worker {} waited {:?} for it",
                 waiter.worker,
-                Duration::from_nanos(answered - from)
+                Duration::from_nanos(answered - (*last).max(waiter.asked))
             );
             (text, free_by)
         })
     })
 }
 
-/// Whether a claim without a known answer may hold the key at some time after `granted`.
-fn may_hold(claim: &Claim, granted: u64) -> bool {
-    claim.answer.at().is_none_or(|at| at.saturating_add(claim.ttl) >= granted)
+/// When a key is free for sure, with all who were never answered and may have had it before that.
+fn after_doubts(free_by: u64, waiter: &Claim, claims: &[&Claim], stay: &Stay<'_>) -> u64 {
+    let mut free_by = free_by;
+    for other in claims {
+        if other.asked > free_by {
+            break;
+        }
+        let is_other = (other.worker, other.asked) != (waiter.worker, waiter.asked);
+        if let Some(until) = stay.doubt(other).filter(|_| is_other) {
+            free_by = free_by.max(until);
+        }
+    }
+    free_by
 }
 
 /// Whether someone was told that a key is held long after the last who could hold it was killed.
-fn overstayed(
-    history: &History,
-    orphan: &Claim,
-    claims: &[&Claim],
-    slack: u64,
-) -> Option<(String, u64)> {
-    let Abandoned { granted, fence, killed } = abandoned(history, orphan)?;
+fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Option<(String, u64)> {
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last } = orphan;
     // Nothing that was asked for after the next grant says anything about this lease.
-    let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > fence));
+    let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > *fence));
     let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);
+    let length = ttl.saturating_add(stay.slack(*last, last.saturating_add(*ttl)));
     // Those who were never answered may have held it after that.
-    let mut held_until = killed.max(granted);
-    claims.iter().filter(|claim| claim.asked < next).find_map(|claim| {
-        let longest = orphan.ttl.saturating_add(slack);
-        let free_by = awake_for(history, claim.worker, held_until, longest);
-        match claim.answer {
-            Answer::None => held_until = held_until.max(gone(history, claim.worker)),
-            Answer::Failed { at, unknown: true } => held_until = held_until.max(at),
-            Answer::Held { at } if claim.asked > free_by && at < next => {
-                let after = Duration::from_nanos(claim.asked - held_until);
-                let Claim { worker, .. } = orphan;
-                let text = format!(
-                    "worker {worker} was killed with fence {fence}, and {after:?} later worker {} \
-                     was told that it is held",
-                    claim.worker
-                );
-                return Some((text, claim.asked));
-            }
-            Answer::Held { .. } | Answer::Granted { .. } | Answer::Failed { .. } => {}
+    let mut doubted = 0;
+    claims.iter().take_while(|claim| claim.asked < next).find_map(|claim| {
+        doubted = doubted.max(stay.doubt(claim).unwrap_or(0));
+        let Answer::Held { at } = claim.answer else { return None };
+        if claim.asked <= last.saturating_add(*ttl).max(doubted) || at >= next {
+            return None;
         }
-        None
+        let free_by = stay.lapse(*worker, *last, length, claim.worker);
+        (claim.asked > free_by).then(|| {
+            let after = Duration::from_nanos(claim.asked - last);
+            let text = format!(
+                "worker {worker} was killed with fence {fence}, and {after:?} later worker {} \
+                 was told that it is held",
+                claim.worker
+            );
+            (text, claim.asked)
+        })
     })
-}
-
-/// When a worker was gone, or the history ended.
-fn gone(history: &History, worker: u64) -> u64 {
-    let killed = history.faults.get(&worker).and_then(|Faults { killed, .. }| *killed);
-    killed.unwrap_or_else(|| history.end())
 }
 
 #[cfg(test)]
@@ -256,11 +223,54 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_that_one_without_an_answer_may_have_taken_proves_nothing() {
-        let mut sample = takeover(100 + 3 * TTL);
-        sample.asked(3, "k", 150, 0);
-        sample.next(3, 160, What::Failed { kind: "Unknown".into(), unknown: true });
+    fn an_orphan_that_one_without_an_answer_may_have_taken_may_stay_for_another_ttl() {
+        let doubted = |granted| {
+            let mut sample = takeover(granted);
+            sample.asked(3, "k", 1_000, 0);
+            sample.next(3, 1_100, What::Failed { kind: "Unknown".into(), unknown: true });
+            found(&sample, Waiters).len()
+        };
+        assert_eq!(doubted(100 + 2 * TTL), 0);
+        assert_eq!(doubted(100 + 4 * TTL), 1);
+    }
+
+    #[test]
+    fn one_that_was_killed_before_its_answer_excuses_no_orphan_for_good() {
+        let mut sample = takeover(100 + 9 * TTL);
+        sample.asked(3, "k", 40, 0).killed(3, 60);
+        assert_eq!(found(&sample, Waiters).len(), 1);
+    }
+
+    #[test]
+    fn a_lease_that_a_request_under_way_prolonged_is_no_orphan() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).killed(1, 100);
+        sample.held(2, "k", 100 + 3 * TTL, 110 + 3 * TTL);
+        assert_eq!(found(&sample, Waiters).len(), 1);
+        // The way of the one that was killed was not well, and what it had sent was late.
+        sample.note(1, 0, "", 90, What::Paused);
+        sample.note(1, 0, "", 100 + 2 * TTL, What::Resumed);
         assert_eq!(found(&sample, Waiters), [""; 0]);
+        // What was wrong later, and not for the one that was told, changes nothing.
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).killed(1, 100);
+        sample.held(2, "k", 100 + 3 * TTL, 110 + 3 * TTL);
+        sample.note(1, 0, "", 200, What::Paused);
+        sample.note(1, 0, "", 200 + 2 * TTL, What::Resumed);
+        assert_eq!(found(&sample, Waiters).len(), 1);
+    }
+
+    #[test]
+    fn one_that_was_never_answered_may_have_had_a_longer_ttl() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).killed(1, 100);
+        let asked = What::Asked { ttl: 5 * TTL, wait: Some(0) };
+        sample.note(3, 1, "k", 100 + TTL, asked);
+        sample.killed(3, 110 + TTL);
+        sample.held(2, "k", 100 + 5 * TTL, 110 + 5 * TTL);
+        assert_eq!(found(&sample, Waiters), [""; 0]);
+        sample.held(2, "k", 100 + 8 * TTL, 110 + 8 * TTL);
+        assert_eq!(found(&sample, Waiters).len(), 1);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Clockwork {
             Self::Stepping => {
                 let path = order(folder, worker);
                 fs::write(&path, "+0\n")?;
-                set("FAKETIME_TIMESTAMP_FILE", path.into());
+                set(STEPS_BY, path.into());
                 set("FAKETIME_CACHE_DURATION", "1".into());
                 // A monotonic clock never steps.
                 set("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
@@ -63,19 +63,60 @@ impl Clockwork {
     }
 }
 
-/// Lets the wall clock of a worker jump, to an hour ahead or behind, or back to the truth.
-pub(crate) fn step(folder: &Path, worker: u64, choice: u64) -> Result<()> {
-    let text = match choice % 3 {
-        0 => "+1h\n",
-        1 => "-1h\n",
-        _ => "+0\n",
-    };
-    Ok(fs::write(order(folder, worker), text)?)
+/// The variable that names the file by which a clock is stepped.
+const STEPS_BY: &str = "FAKETIME_TIMESTAMP_FILE";
+
+/// Whether the wall clock of this process jumps.
+pub(crate) fn is_stepping() -> bool {
+    std::env::var_os(STEPS_BY).is_some()
+}
+
+/// Where a wall clock that steps can stand: at the truth, an hour ahead or an hour behind.
+const STEPS: [&str; 3] = ["+0\n", "+1h\n", "-1h\n"];
+
+/// The rates of a clock, in hundredths.
+const RATES: [u32; 3] = [100, 80, 125];
+
+/// Another place than `place` in a row of three.
+const fn another(place: usize, choice: u64) -> usize {
+    (place + if choice.is_multiple_of(2) { 1 } else { 2 }) % 3
+}
+
+/// Lets the wall clock of a worker jump from where it stands, which is `place`; says to where.
+pub(crate) fn step(folder: &Path, worker: u64, place: usize, choice: u64) -> Result<usize> {
+    let next = another(place, choice);
+    fs::write(order(folder, worker), STEPS[next])?;
+    Ok(next)
+}
+
+/// Another rate than this.
+pub(crate) fn another_rate(rate: u32, choice: u64) -> u32 {
+    let place = RATES.iter().position(|other| *other == rate).unwrap_or(0);
+    RATES[another(place, choice)]
 }
 
 /// Takes away what the library leaves behind in a worker that was killed.
 pub(crate) fn clean(pid: u32) {
     for name in ["faketime_shm_", "sem.faketime_sem_"] {
         let _ = fs::remove_file(format!("/dev/shm/{name}{pid}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_a_clock_always_changes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for (place, rate) in RATES.iter().enumerate() {
+            for choice in 0..4 {
+                assert_ne!(another_rate(*rate, choice), *rate);
+                let next = step(folder.path(), 7, place, choice).unwrap();
+                assert_ne!(next, place);
+                let told = fs::read_to_string(order(folder.path(), 7)).unwrap();
+                assert_eq!(told, STEPS[next]);
+            }
+        }
     }
 }

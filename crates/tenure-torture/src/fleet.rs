@@ -42,6 +42,8 @@ struct Worker {
     clockwork: Clockwork,
     /// When it may go on, if it was stopped.
     resumes: Option<Moment>,
+    /// Where its wall clock stands, if that jumps.
+    stands: usize,
 }
 
 /// The workers that run, each in its place. Dropping it kills them, and so does the kernel when
@@ -58,15 +60,19 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts the workers.
-    pub(crate) async fn start(plan: Plan) -> Result<Self> {
+    /// A fleet without any workers yet.
+    pub(crate) fn new(plan: Plan) -> Result<Self> {
         let log = Recorder::append(&plan.folder.join("history-fleet.jsonl"), 0)?;
         let places = (0..plan.workers).map(|_| None).collect();
         let rates = vec![100; plan.workers];
         let links = BTreeMap::new();
-        let mut fleet = Self { plan, places, rates, log, started: 0, links };
-        fleet.fill().await?;
-        Ok(fleet)
+        Ok(Self { plan, places, rates, log, started: 0, links })
+    }
+
+    /// Starts the workers, to work until then.
+    pub(crate) async fn start(&mut self, until: Moment) -> Result<()> {
+        self.plan.until = until;
+        self.fill().await
     }
 
     /// How many have been started.
@@ -99,7 +105,7 @@ impl Fleet {
             let _ = worker.child.wait().await;
             clockwork::clean(worker.pid);
         }
-        self.places.clear();
+        self.places.fill_with(|| None);
         Ok(())
     }
 
@@ -117,7 +123,7 @@ impl Fleet {
             worker.resumes.is_none() && matches!(worker.clockwork, Clockwork::Rate(_))
         };
         let Some(place) = self.choose(choice, is_rated) else { return Ok(None) };
-        self.rates[place] = if choice >> 32 & 1 == 0 { 80 } else { 125 };
+        self.rates[place] = clockwork::another_rate(self.rates[place], choice >> 32);
         self.kill_at(place).map(Some)
     }
 
@@ -156,11 +162,10 @@ impl Fleet {
         else {
             return Ok(None);
         };
-        let number = self.places[place].as_ref().map(|worker| worker.number);
-        if let Some(number) = number {
-            clockwork::step(&self.plan.folder, number, choice >> 32)?;
-        }
-        Ok(number)
+        let Some(worker) = &mut self.places[place] else { return Ok(None) };
+        let (number, stands) = (worker.number, worker.stands);
+        worker.stands = clockwork::step(&self.plan.folder, number, stands, choice >> 32)?;
+        Ok(Some(number))
     }
 
     fn choose(&self, choice: u64, is_right: impl Fn(&Worker) -> bool) -> Option<usize> {
@@ -210,7 +215,8 @@ impl Fleet {
         let child = tether::start(worker::ROLE, &job, &environment).await?;
         let pid = child.id().unwrap_or(0);
         self.links.insert(number, link);
-        self.places[place] = Some(Worker { number, pid, child, clockwork, resumes: None });
+        let (resumes, stands) = (None, 0);
+        self.places[place] = Some(Worker { number, pid, child, clockwork, resumes, stands });
         Ok(())
     }
 

@@ -11,12 +11,13 @@ use tenure::error::Chain;
 use tenure::store::Timing;
 use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
+use crate::demand::Reached;
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
 use crate::merge::{Merged, merge, read};
-use crate::subject::Subject;
+use crate::outages::{Place, Windows};
 use crate::tally::Tally;
-use crate::{kept, undone};
+use crate::{kept, undone, woken};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
@@ -34,7 +35,10 @@ pub(crate) struct Judgement {
     pub(crate) kept: Vec<String>,
     /// Keys that were held by nobody.
     pub(crate) undone: Vec<String>,
+    /// That releases woke nobody.
+    pub(crate) woken: Vec<String>,
     pub(crate) tally: Tally,
+    pub(crate) reached: Reached,
     pub(crate) torn: usize,
 }
 
@@ -42,8 +46,22 @@ impl Judgement {
     /// The checkers that found something, and how much.
     pub(crate) fn broken(&self) -> Vec<(&'static str, usize)> {
         let all = Checker::ALL.map(|checker| (checker.name(), self.verdict.of(checker).count()));
-        let more = [("kept", self.kept.len()), ("undone", self.undone.len())];
-        all.into_iter().chain(more).filter(|(_, count)| *count > 0).collect()
+        let own = self.own().map(|(name, _, count)| (name, count));
+        all.into_iter().chain(own).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
+    /// and how much they found.
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, usize); 4] {
+        let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
+        // What was not decided was not shown to be well.
+        let decided = "there is no key whose order of events was too much to decide";
+        [
+            ("kept", goes_on, self.kept.len()),
+            ("undone", "what nobody was told of is given back", self.undone.len()),
+            ("woken", "a release wakes who waits for it", self.woken.len()),
+            ("undecided", decided, self.verdict.undecided.len()),
+        ]
     }
 
     /// What was found, one line for each.
@@ -51,20 +69,26 @@ impl Judgement {
         let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
         let kept = self.kept.iter().map(|text| format!("kept: {text}"));
         let undone = self.undone.iter().map(|text| format!("undone: {text}"));
-        self.verdict.violations.iter().map(of).chain(kept).chain(undone).collect()
+        let woken = self.woken.iter().map(|text| format!("woken: {text}"));
+        let undecided = self.verdict.undecided.iter();
+        let undecided = undecided.map(|key| format!("undecided: the order of events on {key}"));
+        let violations = self.verdict.violations.iter().map(of);
+        violations.chain(kept).chain(undone).chain(woken).chain(undecided).collect()
     }
 }
 
 /// What the judge has to know besides what the workers wrote.
 #[derive(Debug)]
 pub(crate) struct Case<'a> {
-    pub(crate) subject: Subject,
+    pub(crate) place: Place,
     pub(crate) folder: &'a Path,
     pub(crate) struck: &'a [Struck],
     pub(crate) links: &'a BTreeMap<u64, usize>,
     pub(crate) timing: Timing,
-    /// How late this process was at the worst.
-    pub(crate) lag: Duration,
+    /// Whether a release wakes who waits.
+    pub(crate) wakes: bool,
+    /// When this process was late, and by how much.
+    pub(crate) lags: &'a [(u64, u64)],
     /// Keys that are still held.
     pub(crate) left: &'a [String],
 }
@@ -75,22 +99,30 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let deeds = std::mem::take(&mut lines.deeds);
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
+    let reached = Reached::new(&lines.records, &tally, case.struck.len());
     lines.deeds = deeds.clone();
-    let Merged { records, away } = merge(lines, case.struck, case.subject, case.links);
+    let Merged { records, away, rearms } = merge(lines, case.struck, case.place, case.links);
     let claims = grants(&records);
     let history = History::new(records);
     let is_observed = case.timing == Timing::Observer;
-    let mut verdict = check(&history, &options(case, is_observed));
+    let options = options(case, is_observed, rearms);
+    let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
-    let undone = if is_observed { Vec::new() } else { undone::check(&history) };
-    Ok(Judgement { verdict, kept, undone, tally, torn })
+    let undone = if is_observed { Vec::new() } else { undone::check(&history, &options) };
+    let woken = match case.wakes {
+        true => woken::check(&history),
+        false => Vec::new(),
+    };
+    Ok(Judgement { verdict, kept, undone, woken, tally, reached, torn })
 }
 
-fn options(case: &Case<'_>, is_observed: bool) -> Options {
+fn options(case: &Case<'_>, is_observed: bool, rearms: Windows) -> Options {
     Options {
+        slack: ORPHAN_MAX,
         // Workers on a machine that is busy are late, and that is no fault of the store.
-        slack: ORPHAN_MAX + case.lag * 2,
+        lags: case.lags.to_vec(),
+        rearms,
         is_lossy: true,
         is_observed,
         // Who times leases by looking stops to believe a tenth earlier.

@@ -19,9 +19,12 @@ mod card;
 mod clockwork;
 mod control;
 mod deed;
+mod demand;
 mod dice;
+mod disk;
 mod fault;
 mod fleet;
+mod force;
 mod job;
 mod journal;
 mod judge;
@@ -29,6 +32,7 @@ mod kept;
 mod log;
 mod merge;
 mod nemesis;
+mod outages;
 mod planted;
 mod report;
 mod run;
@@ -41,13 +45,15 @@ mod tether;
 mod turn;
 mod undone;
 mod witness;
+mod woken;
 mod worker;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use args::Args;
 use clap::Parser;
+use demand::Demand;
 use run::Order;
 use shelf::Shelf;
 use subject::Subject;
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
 async fn torture(args: &Args) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(|| SystemClock.now().as_nanos() % 1_000_000);
     println!("seed {seed}");
+    disk::settle()?;
     let shelf = args.cards.then(Shelf::open).transpose()?;
     let shelf = shelf.as_ref();
     if args.control {
@@ -85,28 +92,37 @@ async fn torture(args: &Args) -> Result<bool> {
     }
     let mut good = true;
     for subject in args.subjects(seed)? {
-        good &= try_out(args, subject, seed, shelf).await?;
+        good &= or_told(subject.name, try_out(args, subject, seed, shelf).await);
     }
     // Whoever makes all cards makes them whole.
-    if args.cards && args.store.is_empty() {
-        good &= control_run(args, seed, shelf).await?;
-        good &= hunt(args, "", seed, shelf).await?;
+    if args.cards && args.store.is_empty() && args.stores.is_none() {
+        good &= or_told("controls", control_run(args, seed, shelf).await);
+        good &= or_told("planted bugs", hunt(args, "", seed, shelf).await);
     }
     Ok(good)
+}
+
+/// What came of one part. One that could not be carried out has failed, and the others go on.
+fn or_told(part: &str, outcome: Result<bool>) -> bool {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("torture: {part}: FAILED: {error:#}");
+        false
+    })
 }
 
 async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     println!("{}: for {} s", subject.name, args.length().as_secs());
     let order = Order::new(subject, args.length(), seed);
-    let order = Order { workers: args.workers, tasks: args.tasks, ..order };
-    let outcome = run::run(order).await.with_context(|| subject.name)?;
+    let demand = args.cards.then_some(Demand::CARD);
+    let order = Order { workers: args.workers, tasks: args.tasks, demand, ..order };
+    let outcome = run::run(order).await?;
     for line in report::lines(&outcome) {
         println!("{line}");
     }
     if let Some(shelf) = shelf {
         shelf.put(&outcome)?;
     }
-    let good = report::is_good(&outcome);
+    let good = report::failures(&outcome).is_empty();
     if good && !args.keep {
         std::fs::remove_dir_all(&outcome.folder)?;
     } else {
@@ -119,7 +135,8 @@ async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>
 async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     let controls = control::controls(args.control_length(), seed).await?;
     if let Some(shelf) = shelf {
-        shelf.put_controls(&controls)?;
+        let more = format!("--control --seconds {} --seed {seed}", args.control_length().as_secs());
+        shelf.put_controls(&controls, &more)?;
     }
     for control in &controls {
         println!("control: {}", control.text());
@@ -136,9 +153,22 @@ async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Re
     let length = args.control_length();
     let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
     let hunts = planted::hunt(filter, store, length, seed, args.keep).await?;
-    if let Some(shelf) = shelf {
+    // The page tells of all bugs, each on its own store, or it stays as it is.
+    if let Some(shelf) = shelf.filter(|_| filter.is_empty() && store.is_none()) {
         let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
         shelf.put_hunts(&hunts, &more)?;
     }
     Ok(hunts.iter().all(planted::Hunt::is_good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_could_not_be_carried_out_has_failed() {
+        assert!(or_told("x", Ok(true)));
+        assert!(!or_told("x", Ok(false)));
+        assert!(!or_told("x", Err(anyhow::anyhow!("no server"))));
+    }
 }

@@ -1,27 +1,18 @@
 //! All lines of a run, put together so that the checkers understand what the nemesis did.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
 
 use tenure_check::{Record, What};
 
-use crate::deed::{Deed, Done};
-use crate::fault::{Aim, Kind, Struck};
-use crate::job::{TTL_LONG, nanos};
-use crate::journal;
+use crate::deed::Deed;
+use crate::fault::{Aim, Struck};
+use crate::job::nanos;
+use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps};
 use crate::subject::Subject;
-
-/// How long after a fault its consequences may last: connections are made anew.
-const GRACE: Duration = Duration::from_millis(1500);
-
-/// How long a request may be late, or a connection silent before it is given up.
-const LATE: Duration = Duration::from_secs(4);
-
-/// How long a force whose outcome is unknown may still land.
-const LANDS: Duration = Duration::from_secs(30);
+use crate::{force, journal};
 
 /// Everything that was written down.
 #[derive(Debug, Default)]
@@ -48,84 +39,14 @@ pub(crate) fn read(folder: &Path) -> io::Result<Lines> {
     Ok(lines)
 }
 
-/// How far the consequences of a fault reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    /// To its own end, and until a connection can be made.
-    Bare,
-    /// Until nothing is left of it in any connection.
-    Connections,
-    /// Until the leases that begin anew after an outage have ended too.
-    Leases,
-}
-
-impl Extent {
-    fn after(self, kind: Kind, subject: Subject) -> Duration {
-        let is_server = kind.aim() == Aim::Server;
-        let recovers = if is_server { subject.recovers } else { Duration::ZERO };
-        let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
-        let rearms = self == Self::Leases && is_server && subject.rearms;
-        match self {
-            Self::Bare => recovers + GRACE / 3,
-            // Some connections are of no use before they have been given up.
-            Self::Connections | Self::Leases if is_slow => GRACE + LATE,
-            Self::Connections | Self::Leases if rearms => GRACE + recovers + TTL_LONG,
-            Self::Connections | Self::Leases => GRACE + recovers,
-        }
-    }
-}
-
-/// When the store was not to be relied on, for whom.
-#[derive(Debug)]
-struct Outages {
-    /// For all.
-    everyone: Vec<(u64, u64)>,
-    /// For those on one part of the network.
-    links: BTreeMap<usize, Vec<(u64, u64)>>,
-}
-
-impl Outages {
-    /// What the faults of a run on this store come to.
-    fn new(struck: &[Struck], subject: Subject, extent: Extent) -> Self {
-        let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
-        for fault in struck {
-            let after = extent.after(fault.kind, subject);
-            let window = (fault.begin, fault.end.saturating_add(nanos(after)));
-            match (fault.kind.aim(), fault.link) {
-                (Aim::Server, _) => outages.everyone.push(window),
-                (Aim::Network, Some(link)) => outages.links.entry(link).or_default().push(window),
-                _ if subject.is_files && fault.kind == Kind::WorkerPause => {
-                    outages.everyone.push(window)
-                }
-                _ => {}
-            }
-        }
-        outages
-    }
-
-    /// When a worker on this part of the network could not rely on the store, in order and without
-    /// overlap; with these pauses of its own.
-    fn of(&self, link: Option<usize>, own: &[(u64, u64)]) -> Vec<(u64, u64)> {
-        let of_link = link.and_then(|link| self.links.get(&link));
-        let mut all = [&self.everyone[..], of_link.map_or(&[], Vec::as_slice), own].concat();
-        all.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (from, until) in all {
-            match joined.last_mut() {
-                Some((_, last)) if *last >= from => *last = until.max(*last),
-                _ => joined.push((from, until)),
-            }
-        }
-        joined
-    }
-}
-
 /// What the checkers get to see.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) records: Vec<Record>,
     /// When each worker could not reach the store, or stood still, and not a moment longer.
-    pub(crate) away: BTreeMap<u64, Vec<(u64, u64)>>,
+    pub(crate) away: BTreeMap<u64, Windows>,
+    /// When the server was away, if leases begin anew after that.
+    pub(crate) rearms: Windows,
 }
 
 /// Puts the lines together.
@@ -133,67 +54,43 @@ pub(crate) struct Merged {
 /// - A time in which the store was away counts as a pause of those for whom it was.
 /// - A claim that waited is many questions: where it failed, one of them may have been granted.
 /// - So may be one that was told "held" while its network was broken.
-/// - A force without an answer may have ended any lease of the next half minute.
+/// - A force without an answer may have ended any lease that there was when it could land.
 pub(crate) fn merge(
     lines: Lines,
     struck: &[Struck],
-    subject: Subject,
+    place: Place,
     links: &BTreeMap<u64, usize>,
 ) -> Merged {
-    let reaching = |extent| away(&lines.records, &Outages::new(struck, subject, extent), links);
+    let Lines { mut records, deeds, .. } = lines;
+    let reaching = |extent| Outages::new(struck, place, extent, &records).away(&records, links);
     let (away, broken) = (reaching(Extent::Bare), reaching(Extent::Connections));
-    let stuck = reaching(Extent::Leases);
-    let mut records = lines.records;
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
     let doubts = doubts(&mut records, &broken);
+    let forced = force::unanswered(&records, &deeds, &broken);
     records.extend(doubts);
-    let forced = forced(&records, &lines.deeds);
     records.extend(forced);
-    for (worker, windows) in &stuck {
+    for (worker, windows) in &broken {
         let record = |at, what| Record { worker: *worker, claim: 0, key: String::new(), at, what };
         for (from, until) in windows {
             records.push(record(*from, What::Paused));
             records.push(record(*until, What::Resumed));
         }
     }
-    Merged { records, away }
+    Merged { records, away, rearms: rearms(struck, place.subject) }
 }
 
-fn away(
-    records: &[Record],
-    outages: &Outages,
-    links: &BTreeMap<u64, usize>,
-) -> BTreeMap<u64, Vec<(u64, u64)>> {
-    let mut pauses = BTreeMap::<u64, Vec<(u64, u64)>>::new();
-    let mut changes: Vec<&Record> = records
-        .iter()
-        .filter(|record| matches!(record.what, What::Paused | What::Resumed))
-        .collect();
-    changes.sort_by_key(|record| record.at);
-    for record in changes {
-        let own = pauses.entry(record.worker).or_default();
-        match (&record.what, own.last_mut()) {
-            (What::Paused, _) => own.push((record.at, u64::MAX)),
-            (_, Some((_, until))) => *until = record.at,
-            _ => {}
-        }
-    }
-    let workers: BTreeSet<u64> = links.keys().chain(pauses.keys()).copied().collect();
-    let none = Vec::new();
-    let of =
-        |worker: &u64| outages.of(links.get(worker).copied(), pauses.get(worker).unwrap_or(&none));
-    workers.iter().map(|worker| (*worker, of(worker))).collect()
-}
-
-fn overlaps(windows: &[(u64, u64)], from: u64, until: u64) -> bool {
-    let next = windows.partition_point(|(_, end)| *end <= from);
-    windows.get(next).is_some_and(|(begin, _)| *begin < until)
+fn rearms(struck: &[Struck], subject: Subject) -> Windows {
+    let is_away = |fault: &&Struck| subject.rearms && fault.kind.aim() == Aim::Server;
+    let window = |fault: &Struck| (fault.begin, fault.end.saturating_add(nanos(GRACE)));
+    let mut rearms: Windows = struck.iter().filter(is_away).map(window).collect();
+    rearms.sort_unstable();
+    rearms
 }
 
 /// Makes failures of claims that waited unknown, and finds the refusals behind which a grant may
 /// be hidden: a question without an answer for each. `records` are in the order of time.
-fn doubts(records: &mut [Record], away: &BTreeMap<u64, Vec<(u64, u64)>>) -> Vec<Record> {
+fn doubts(records: &mut [Record], away: &BTreeMap<u64, Windows>) -> Vec<Record> {
     let mut asked = BTreeMap::<(u64, u64), (u64, u64, bool)>::new();
     let mut doubts = Vec::new();
     for record in records {
@@ -229,40 +126,10 @@ fn doubts(records: &mut [Record], away: &BTreeMap<u64, Vec<(u64, u64)>>) -> Vec<
     doubts
 }
 
-/// The leases that a force without an answer may have ended.
-fn forced(records: &[Record], deeds: &[Deed]) -> Vec<Record> {
-    let mut open = BTreeMap::<(u64, &str), Vec<u64>>::new();
-    let mut in_order: Vec<&Deed> = deeds.iter().collect();
-    in_order.sort_by_key(|deed| deed.at);
-    for deed in in_order {
-        let place = (deed.worker, deed.key.as_str());
-        match deed.what {
-            Done::ForceAsked => open.entry(place).or_default().push(deed.at),
-            // Of two at once on one key, that the later one failed is on the safe side.
-            Done::Forced => drop(open.entry(place).or_default().pop()),
-            _ => {}
-        }
-    }
-    let mut windows = BTreeMap::<&str, Vec<(u64, u64)>>::new();
-    for ((_, key), times) in open {
-        let window = |at: u64| (at, at.saturating_add(nanos(LANDS)));
-        windows.entry(key).or_default().extend(times.into_iter().map(window));
-    }
-    let ended = |record: &Record| {
-        let What::Granted { fence } = record.what else { return None };
-        // One that was granted long before may have been renewed until then.
-        let within = |(from, until): &&(u64, u64)| {
-            record.at <= *until && record.at.saturating_add(nanos(LANDS)) >= *from
-        };
-        let (from, _) = windows.get(record.key.as_str())?.iter().find(within)?;
-        Some(Record { at: (*from).max(record.at), what: What::Forced { fence }, ..record.clone() })
-    };
-    records.iter().filter_map(ended).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Kind;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -276,7 +143,9 @@ mod tests {
 
     fn merged(records: Vec<Record>, faults: &[Struck], deeds: Vec<Deed>) -> Merged {
         let links = BTreeMap::from([(1, 0), (2, 1)]);
-        merge(Lines { records, deeds, torn: 0 }, faults, crate::subject::VOLATILE, &links)
+        let (subject, patience) = (crate::subject::VOLATILE, std::time::Duration::ZERO);
+        let place = Place { subject, patience };
+        merge(Lines { records, deeds, torn: 0 }, faults, place, &links)
     }
 
     #[test]
@@ -329,24 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_force_without_an_answer_may_have_ended_what_came_after() {
-        let deed = |at, what| Deed { worker: 1, claim: 0, key: "k".into(), at, what };
-        let records = vec![
-            record(2, 1, 10 * SECOND, What::Granted { fence: 7 }),
-            record(2, 2, 90 * SECOND, What::Granted { fence: 8 }),
+    fn leases_begin_anew_only_where_they_do() {
+        let faults = [
+            struck(Kind::ServerPause, None, 10 * SECOND, 11 * SECOND),
+            struck(Kind::Cut, Some(1), 20 * SECOND, 21 * SECOND),
         ];
-        let deeds = vec![
-            deed(5 * SECOND, Done::ForceAsked),
-            deed(89 * SECOND, Done::ForceAsked),
-            deed(89 * SECOND + 1, Done::Forced),
-        ];
-        let merged = merged(records, &[], deeds);
-        let forced: Vec<&Record> = merged
-            .records
-            .iter()
-            .filter(|record| matches!(record.what, What::Forced { .. }))
-            .collect();
-        assert_eq!(forced.len(), 1, "{forced:?}");
-        assert_eq!(forced[0].what, What::Forced { fence: 7 });
+        let etcd = crate::subject::named("etcd").unwrap();
+        assert_eq!(rearms(&faults, etcd), [(10 * SECOND, 11 * SECOND + nanos(GRACE))]);
+        assert_eq!(rearms(&faults, crate::subject::VOLATILE), []);
     }
 }

@@ -9,6 +9,9 @@ use crate::job::{TTL_LONG, TTL_SHORT};
 /// How long a storm lasts, in milliseconds: the quiet after it lasts a third of that.
 const STORM: (u64, u64) = (9_000, 18_000);
 
+/// How long nothing happens at first, so that the workers can begin.
+const CALM: Duration = Duration::from_secs(3);
+
 /// The time from one strike to the next, in milliseconds. A strike is one fault or more.
 const APART: (u64, u64) = (1_000, 2_400);
 
@@ -37,7 +40,7 @@ pub(crate) fn plan(seed: u64, length: Duration, menu: &Menu) -> Vec<Blow> {
         links_free: vec![Duration::ZERO; menu.links],
         blows: Vec::new(),
     };
-    let mut now = Duration::ZERO;
+    let mut now = CALM;
     while now < length {
         let storm = planner.dice.millis(STORM.0, STORM.1);
         let mut at = now + planner.dice.millis(0, APART.0);

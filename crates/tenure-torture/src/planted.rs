@@ -26,6 +26,8 @@ enum What {
 pub(crate) struct Planted {
     name: &'static str,
     what: What,
+    /// The checker that has to find it.
+    finder: &'static str,
     store: &'static str,
     style: Style,
     kinds: &'static [Kind],
@@ -36,9 +38,13 @@ pub(crate) struct Planted {
 
 const PATIENT: Duration = Duration::from_secs(9);
 
+/// For what shows only when several things fall together.
+const LONG: Duration = Duration::from_secs(70);
+
 const CLIENT: Planted = Planted {
     name: "",
     what: What::Client(Bug::CachedBelief),
+    finder: "beliefs",
     store: "redis",
     style: Style::Mixed,
     kinds: &[Kind::WorkerPause, Kind::WorkerKill],
@@ -52,6 +58,7 @@ const ALL: &[Planted] = &[
     Planted {
         name: "forgotten-reply",
         what: What::Client(Bug::ForgottenReply),
+        finder: "linear",
         style: Style::AtOnce,
         kinds: &[Kind::LostReply],
         ..CLIENT
@@ -59,6 +66,7 @@ const ALL: &[Planted] = &[
     Planted {
         name: "assumed-grant",
         what: What::Client(Bug::AssumedGrant),
+        finder: "linear",
         store: "postgres",
         kinds: &[Kind::LostReply, Kind::LostReplies],
         ..CLIENT
@@ -66,15 +74,17 @@ const ALL: &[Planted] = &[
     Planted {
         name: "absent-is-final",
         what: What::Client(Bug::AbsentIsFinal),
+        finder: "undone",
         store: "postgres",
         style: Style::AtOnce,
         kinds: &[Kind::LateRequests],
-        length_min: Duration::from_secs(40),
+        length_min: LONG,
         ..CLIENT
     },
     Planted {
         name: "silent-loss",
         what: What::Client(Bug::SilentLoss),
+        finder: "beliefs",
         store: "etcd",
         style: Style::Long,
         kinds: &[Kind::Cut, Kind::Sinking],
@@ -84,13 +94,16 @@ const ALL: &[Planted] = &[
     Planted {
         name: "unstopped-work",
         what: What::Client(Bug::UnstoppedWork),
+        finder: "beliefs",
         style: Style::Run,
-        kinds: &[Kind::Cut, Kind::LostRequests],
+        kinds: &[Kind::Cut, Kind::Sinking],
+        length_min: Duration::from_secs(40),
         ..CLIENT
     },
     Planted {
         name: "unbounded-renewal",
         what: What::Client(Bug::UnboundedRenewal),
+        finder: "kept",
         style: Style::Longest,
         kinds: &[Kind::HalfOpen],
         length_min: Duration::from_secs(40),
@@ -100,26 +113,71 @@ const ALL: &[Planted] = &[
     Planted {
         name: "belief-from-reply",
         what: What::Client(Bug::BeliefFromReply),
+        finder: "beliefs",
         style: Style::Long,
         kinds: &[Kind::Sinking],
-        length_min: Duration::from_secs(40),
+        length_min: LONG,
         ..CLIENT
     },
-    Planted { name: "expires-early", what: What::Store(StoreBug::ExpiresEarly), ..HELD_LONG },
-    Planted { name: "release-takes-any", what: What::Store(StoreBug::ReleaseTakesAny), ..CLIENT },
+    Planted {
+        name: "expires-early",
+        what: What::Store(StoreBug::ExpiresEarly),
+        finder: "linear",
+        ..HELD_LONG
+    },
+    Planted {
+        name: "release-takes-any",
+        what: What::Store(StoreBug::ReleaseTakesAny),
+        finder: "linear",
+        ..CLIENT
+    },
     Planted {
         name: "ignores-condition",
         what: What::Store(StoreBug::IgnoresCondition),
+        finder: "linear",
         store: "file",
         ..CLIENT
     },
     Planted {
         name: "fence-restarts",
         what: What::Store(StoreBug::FenceRestarts),
+        finder: "fences",
         store: "file",
         ..CLIENT
     },
+    Planted {
+        name: "renew-revives",
+        what: What::Store(StoreBug::RenewRevives),
+        finder: "linear",
+        kinds: &[Kind::LateRequests],
+        length_min: Duration::from_secs(40),
+        ..HELD_LONG
+    },
+    Planted {
+        name: "failure-is-held",
+        what: What::Store(StoreBug::FailureIsHeld),
+        finder: "linear",
+        style: Style::AtOnce,
+        kinds: &[Kind::Cut],
+        ..CLIENT
+    },
+    Planted {
+        name: "no-wake-up",
+        what: What::Store(StoreBug::NoWakeUp),
+        finder: "woken",
+        kinds: &[Kind::WorkerKill],
+        ..CLIENT
+    },
 ];
+
+/// Bugs that this harness cannot see, and what finds them instead.
+pub(crate) const UNSEEN: &[(&str, StoreBug, &str)] = &[(
+    "not-idempotent",
+    StoreBug::NotIdempotent,
+    "`ownership::the_same_owner_gets_the_same_grant` of the conformance suite: here nobody asks \
+     twice with one owner but a client whose first answer was lost, and that waits as for any \
+     other",
+)];
 
 const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
 
@@ -159,6 +217,8 @@ impl Planted {
 pub(crate) struct Hunt {
     pub(crate) bug: &'static str,
     pub(crate) store: &'static str,
+    /// The checker that has to find it.
+    pub(crate) finder: &'static str,
     /// The checkers that found it, and how often.
     pub(crate) found: Vec<(&'static str, usize)>,
     /// What the same run without the bug found: nothing, or the hunt proves nothing.
@@ -169,7 +229,7 @@ pub(crate) struct Hunt {
 impl Hunt {
     /// Whether it was found, and nothing where it is not.
     pub(crate) fn is_good(&self) -> bool {
-        !self.found.is_empty() && self.sound.is_empty()
+        self.sound.is_empty() && self.found.iter().any(|(name, _)| *name == self.finder)
     }
 
     /// One line about it.
@@ -178,12 +238,16 @@ impl Hunt {
             let all: Vec<String> = all.iter().map(|(name, n)| format!("{name} {n}")).collect();
             if all.is_empty() { "NOTHING".to_owned() } else { all.join(", ") }
         };
-        let Self { bug, store, found, sound, example } = self;
+        let Self { bug, store, finder, found, sound, example } = self;
+        let missing = match found.iter().any(|(name, _)| name == finder) {
+            true => String::new(),
+            false => format!(" (NOT BY {finder})"),
+        };
         let without = match sound.is_empty() {
             true => String::new(),
             false => format!(" (WITHOUT IT TOO: {})", list(sound)),
         };
-        format!("{bug:18} {store:10} {}{without}: {example}", list(found))
+        format!("{bug:18} {store:10} {}{missing}{without}: {example}", list(found))
     }
 }
 
@@ -214,6 +278,7 @@ pub(crate) async fn hunt(
         let hunt = Hunt {
             bug: planted.name,
             store: planted.store,
+            finder: planted.finder,
             found: outcome.judgement.broken(),
             sound: sound.judgement.broken(),
             example: outcome.judgement.texts().into_iter().next().unwrap_or_default(),
@@ -229,13 +294,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bug_of_the_client_is_there_once_and_on_a_store() {
+    fn every_bug_is_there_once_and_on_a_store() {
         let mut names: Vec<&str> = ALL.iter().map(|planted| planted.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
         let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
         assert_eq!(ALL.iter().filter(client).count(), 8);
+        let of_stores = ALL.iter().filter(|planted| matches!(planted.what, What::Store(_)));
+        assert_eq!(of_stores.count() + UNSEEN.len(), 8);
         assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
     }
 }

@@ -27,9 +27,26 @@ pub(crate) fn faults(outcome: &Outcome) -> BTreeMap<Kind, usize> {
     counts
 }
 
-/// Whether nothing was found, or nothing but what the store says itself may happen to it.
-pub(crate) fn is_good(outcome: &Outcome) -> bool {
-    outcome.judgement.broken().is_empty() || outcome.class == Class::Efficiency
+/// What makes a run a failure, one line for each. A store that is of class E, as it must be, may
+/// break what it does not promise.
+pub(crate) fn failures(outcome: &Outcome) -> Vec<String> {
+    let expected = outcome.order.subject.class;
+    let mut failures = Vec::new();
+    if outcome.class != expected {
+        let (found, expected) = (letter(outcome.class), letter(expected));
+        failures.push(format!("it is of class {found}, and must be of class {expected}"));
+    }
+    if outcome.judgement.tally.granted() == 0 {
+        failures.push("nothing was granted, so that nothing was tried out".to_owned());
+    }
+    let broken: usize = outcome.judgement.broken().iter().map(|(_, count)| count).sum();
+    if broken > 0 && expected == Class::Fenced {
+        failures.push(format!("{broken} violations"));
+    }
+    if let Some(demand) = outcome.order.demand {
+        failures.extend(demand.missed(outcome.judgement.reached));
+    }
+    failures
 }
 
 /// What became of the counter that does not check the fence.
@@ -73,6 +90,7 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
         let (forced, undecided) = (verdict.forced.len(), verdict.undecided.join(", "));
         lines.push(format!("  by force: {forced} overlaps; order not decided: [{undecided}]"));
     }
+    lines.extend(failures(outcome).into_iter().map(|text| format!("  FAILED: {text}")));
     let broken = judgement.broken();
     if broken.is_empty() {
         lines.push("  verdict: no violation".to_owned());
@@ -86,4 +104,48 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
         lines.push(format!("    and {} more", texts.len() - SHOWN));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::demand::Demand;
+    use crate::run::Order;
+    use crate::subject;
+    use crate::tally::Tally;
+
+    fn failed(name: &str, class: Class, violations: usize, demand: Option<Demand>) -> Vec<String> {
+        let subject = subject::named(name).unwrap();
+        let order = Order { demand, ..Order::new(subject, Duration::from_secs(9), 7) };
+        let mut outcome = Outcome::sample(order);
+        outcome.class = class;
+        outcome.judgement.kept = vec!["x".to_owned(); violations];
+        outcome.judgement.tally = Tally::of_grants(1);
+        failures(&outcome)
+    }
+
+    #[test]
+    fn a_store_must_be_of_the_class_that_is_expected() {
+        assert_eq!(failed("redis", Class::Fenced, 0, None), [""; 0]);
+        let told = ["it is of class E, and must be of class F"];
+        assert_eq!(failed("redis", Class::Efficiency, 0, None), told);
+        assert_eq!(failed("redis", Class::Fenced, 2, None), ["2 violations"]);
+        assert_eq!(failed("redis", Class::Efficiency, 2, None).len(), 2);
+        assert_eq!(failed("redis/volatile", Class::Efficiency, 2, None), [""; 0]);
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_was_granted_proves_nothing() {
+        let subject = subject::named("redis").unwrap();
+        let outcome = Outcome::sample(Order::new(subject, Duration::from_secs(9), 7));
+        assert_eq!(failures(&outcome), ["nothing was granted, so that nothing was tried out"]);
+    }
+
+    #[test]
+    fn a_card_must_have_its_figures() {
+        let missed = failed("redis", Class::Fenced, 0, Some(Demand::CARD));
+        assert_eq!(missed.len(), 3, "{missed:?}");
+    }
 }

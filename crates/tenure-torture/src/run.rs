@@ -1,6 +1,6 @@
 //! One run: one store, its server, its workers, and everything that goes wrong meanwhile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,19 +13,29 @@ use tenure_testkit::proxy::Proxy;
 use tenure_testkit::servers::{Service, fresh_room};
 
 use crate::arena::{Arena, clean_after};
+use crate::demand::{Demand, Reached};
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::{Fleet, Plan};
-use crate::job::{NAMESPACE, Style, TTL_LONG, sink};
+use crate::job::{NAMESPACE, Style, TTL_LONG, nanos, sink};
 use crate::judge::{Case, Judgement, judge, left_over};
+use crate::merge::{self, Lines};
 use crate::nemesis::{self, Menu};
+use crate::outages::Place;
 use crate::sink::{ROLE, SinkJob};
 use crate::subject::Subject;
+use crate::tally::Tally;
 use crate::{clockwork, tether};
 
 /// Into how many parts the network between workers and server is divided.
 const LINKS: usize = 3;
 
 const TICK: Duration = Duration::from_millis(10);
+
+/// By how much this process has to be late for that to count.
+const LATE_MIN: Duration = Duration::from_millis(20);
+
+/// How many times its length a run may go on until it has come to what it must.
+const LENGTHS_MAX: u32 = 3;
 
 /// How long workers may take to end when their time is over.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
@@ -44,6 +54,8 @@ pub(crate) struct Order {
     pub(crate) style: Style,
     pub(crate) planted: Option<String>,
     pub(crate) operation_timeout: Duration,
+    /// What it has to come to; it goes on until it has, within a bound.
+    pub(crate) demand: Option<Demand>,
 }
 
 impl Order {
@@ -60,6 +72,7 @@ impl Order {
             style: Style::Mixed,
             planted: None,
             operation_timeout: Duration::from_millis(1500),
+            demand: None,
         }
     }
 }
@@ -74,11 +87,34 @@ pub(crate) struct Outcome {
     pub(crate) struck: Vec<Struck>,
     pub(crate) started: u64,
     pub(crate) judgement: Judgement,
+    /// For how long the workers worked.
+    pub(crate) fought: Duration,
     /// From the first worker to the verdict.
     pub(crate) took: Duration,
     pub(crate) judged_in: Duration,
     /// Where the history is.
     pub(crate) folder: PathBuf,
+}
+
+#[cfg(test)]
+impl Outcome {
+    /// An outcome for tests: of one fault and nothing found.
+    pub(crate) fn sample(order: Order) -> Self {
+        let (kind, target) = (Kind::WorkerPause, "worker 1".to_owned());
+        Self {
+            version: "Sample 4.47".to_owned(),
+            class: order.subject.class,
+            findings: Vec::new(),
+            struck: vec![Struck { kind, target, link: None, begin: 1, end: 2 }],
+            started: 12,
+            judgement: Judgement::default(),
+            fought: order.length,
+            took: Duration::ZERO,
+            judged_in: Duration::ZERO,
+            folder: PathBuf::new(),
+            order,
+        }
+    }
 }
 
 /// Tries out a store. The history stays where the outcome says; it is for the caller to keep.
@@ -101,8 +137,7 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     let locks = open(&service.url(room, None)).await?;
     let start = SystemClock.now();
     let (mut arena, menu) = set_up(&order, service, room, &folder).await?;
-    let blows = nemesis::plan(order.seed, order.length, &menu);
-    let lag = fight(&order, &mut arena, &blows).await?;
+    let Fought { lags, length } = fight(&order, &mut arena, &menu, &folder).await?;
     let left = left_over(&locks, order.keys).await.context("the store is gone in the end")?;
     let Arena { struck, fleet, service, .. } = arena;
     drop(sink_process);
@@ -111,12 +146,13 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     }
     let (judging, started) = (SystemClock.now(), fleet.started());
     let case = Case {
-        subject,
+        place: Place { subject, patience: order.operation_timeout },
         folder: &folder,
         struck: &struck,
         links: &fleet.links,
         timing: locks.store().timing,
-        lag,
+        wakes: locks.store().capabilities.wakes,
+        lags: &lags,
         left: &left,
     };
     let judgement = tokio::task::block_in_place(|| judge(&case))?;
@@ -128,6 +164,7 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
         findings: locks.store().findings.clone(),
         started,
         judgement,
+        fought: length,
         took: now.since(start),
         judged_in: now.since(judging),
         struck,
@@ -150,7 +187,7 @@ async fn set_up(
     order: &Order,
     service: Arc<dyn Service>,
     room: u32,
-    folder: &std::path::Path,
+    folder: &Path,
 ) -> Result<(Arena, Menu)> {
     let mut links = Vec::new();
     let mut urls = vec![service.url(room, None)];
@@ -170,28 +207,70 @@ async fn set_up(
         tasks: order.tasks,
         keys: order.keys,
         seed: order.seed,
-        until: SystemClock.now() + order.length,
+        until: SystemClock.now(),
         style: order.style,
         planted: order.planted.clone(),
         operation_timeout: order.operation_timeout,
         faketime: moves_clocks.then(clockwork::library).transpose()?,
     };
     let menu = Menu { kinds, links: links.len(), start_max: order.subject.start_max };
-    let fleet = Fleet::start(plan).await?;
+    let fleet = Fleet::new(plan)?;
     Ok((Arena::new(service, links, fleet, folder)?, menu))
 }
 
-/// Lets the workers work and the nemesis strike; says how late this process was at the worst.
-async fn fight(order: &Order, arena: &mut Arena, blows: &[Blow]) -> Result<Duration> {
+/// What is to be told of a fight besides what was written down.
+#[derive(Debug, Default)]
+struct Fought {
+    /// When this process was late, and by how much.
+    lags: Vec<(u64, u64)>,
+    length: Duration,
+}
+
+/// Lets the workers work and the nemesis strike, and goes on for as long as that has not come to
+/// what it must, by a quarter of the length at a time.
+async fn fight(order: &Order, arena: &mut Arena, menu: &Menu, folder: &Path) -> Result<Fought> {
+    let mut fought = Fought::default();
+    let mut length = order.length;
+    for round in 0.. {
+        let blows = nemesis::plan(order.seed.wrapping_add(round), length, menu);
+        fought.lags.extend(fight_round(length, arena, &blows).await?);
+        fought.length += length;
+        length = order.length / 4;
+        let is_over = fought.length + length > order.length * LENGTHS_MAX;
+        let Some(demand) = order.demand.filter(|_| !is_over) else { break };
+        let reached = tokio::task::block_in_place(|| reached(folder, arena.struck.len()))?;
+        if demand.missed(reached).is_empty() {
+            break;
+        }
+    }
+    Ok(fought)
+}
+
+/// What a run has come to so far.
+fn reached(folder: &Path, faults: usize) -> Result<Reached> {
+    let Lines { records, deeds, .. } = merge::read(folder)?;
+    Ok(Reached::new(&records, &Tally::new(&records, &deeds), faults))
+}
+
+/// One stretch of that; says when this process was late, and by how much.
+async fn fight_round(
+    length: Duration,
+    arena: &mut Arena,
+    blows: &[Blow],
+) -> Result<Vec<(u64, u64)>> {
     let start = SystemClock.now();
-    let end = start + order.length;
+    let end = start + length;
+    arena.fleet.start(end).await?;
     let mut blows = blows.iter().peekable();
-    let mut lag = Duration::ZERO;
+    let mut lags = Vec::new();
     loop {
         let next = SystemClock.now() + TICK;
         SystemClock.sleep_until(next).await;
         let now = SystemClock.now();
-        lag = lag.max(now.since(next));
+        let late = now.since(next);
+        if late >= LATE_MIN {
+            lags.push((now.as_nanos(), nanos(late)));
+        }
         if now >= end {
             break;
         }
@@ -202,5 +281,5 @@ async fn fight(order: &Order, arena: &mut Arena, blows: &[Blow]) -> Result<Durat
     }
     arena.heal_all().await?;
     arena.fleet.dismiss(SystemClock.now() + DRAIN_MAX).await?;
-    Ok(lag)
+    Ok(lags)
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::card::{SUMMARY, render};
 use crate::control::Control;
-use crate::planted::Hunt;
+use crate::planted::{Hunt, UNSEEN};
 use crate::run::Outcome;
 use crate::setting::Setting;
 
@@ -40,30 +40,31 @@ impl Shelf {
     }
 
     /// Puts there what became of the set-ups that must fail.
-    pub(crate) fn put_controls(&self, controls: &[Control]) -> Result<()> {
+    pub(crate) fn put_controls(&self, controls: &[Control], more: &str) -> Result<()> {
         let mut text = format!("# Set-ups that must fail\n\n{GENERATED}\n");
-        let mut more = String::new();
         for control in controls {
             text += &format!("\n{}. For example:\n\n", control.text());
             for line in control.outcome.judgement.texts().iter().take(4) {
                 text += &format!("- {line}\n");
             }
-            let order = &control.outcome.order;
-            more = format!("--control --seconds {} --seed {}", order.length.as_secs(), order.seed);
         }
-        self.write_with_origin("control.md", text, &more)
+        self.write_with_origin("control.md", text, more)
     }
 
     /// Puts there what became of the planted bugs.
     pub(crate) fn put_hunts(&self, hunts: &[Hunt], more: &str) -> Result<()> {
         let mut text = format!(
             "# The planted bugs\n\n{GENERATED}\n\nKnown bugs of locks, switched on in the workers \
-             one at a time; the same run without the bug finds nothing.\n\n| bug | store | found \
-             by | for example |\n|---|---|---|---|\n"
+             one at a time; the same run without the bug finds nothing.\n\n| bug | store | to be \
+             found by | found by | for example |\n|---|---|---|---|---|\n"
         );
-        for Hunt { bug, store, found, example, .. } in hunts {
+        for Hunt { bug, store, finder, found, example, .. } in hunts {
             let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
-            text += &format!("| {bug} | {store} | {} | {example} |\n", found.join(", "));
+            let found = found.join(", ");
+            text += &format!("| {bug} | {store} | {finder} | {found} | {example} |\n");
+        }
+        for (bug, _, instead) in UNSEEN {
+            text += &format!("\n{bug} is not found here, but by {instead}.\n");
         }
         self.write_with_origin("planted.md", text, more)
     }

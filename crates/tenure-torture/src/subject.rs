@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tenure::store::Class;
 use tenure_testkit::servers::postgres::Postgres;
 use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
@@ -21,6 +22,8 @@ use crate::clockwork;
 pub(crate) struct Subject {
     /// Its name: that of the store, and after a slash what distinguishes it.
     pub(crate) name: &'static str,
+    /// The class that it must be of, by what it finds out about itself.
+    pub(crate) class: Class,
     /// What of its configuration matters, for people.
     pub(crate) configuration: &'static str,
     /// How long it may take to start again.
@@ -35,6 +38,7 @@ pub(crate) struct Subject {
 
 const FILES: Subject = Subject {
     name: "file",
+    class: Class::Fenced,
     configuration: "SQLite in WAL mode, full sync, shared by all workers",
     start_max: Duration::ZERO,
     recovers: Duration::ZERO,
@@ -92,8 +96,12 @@ const MORE: &[Subject] = &[
 ];
 
 /// A store that is of class E by its own word: it keeps nothing over a restart.
-pub(crate) const VOLATILE: Subject =
-    Subject { name: "redis/volatile", configuration: "appendonly no, no snapshots", ..SERVED };
+pub(crate) const VOLATILE: Subject = Subject {
+    name: "redis/volatile",
+    class: Class::Efficiency,
+    configuration: "appendonly no, no snapshots",
+    ..SERVED
+};
 
 /// A store whose clock runs a fifth faster than those of the workers: far out of the bound within
 /// which anything is promised.

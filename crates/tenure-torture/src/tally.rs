@@ -23,6 +23,12 @@ impl Tally {
         tally
     }
 
+    /// So many grants and nothing else, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_grants(count: u64) -> Self {
+        Self(BTreeMap::from([("acquire: granted", count)]))
+    }
+
     /// All operations together: each was a question to the store, or could have been.
     pub(crate) fn operations(&self) -> u64 {
         self.0.values().sum()

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tenure_check::History;
 use tenure_check::history::{Answer, Claim, Returned};
+use tenure_check::stay::Stay;
+use tenure_check::{History, Options};
 
 use crate::job::nanos;
 
@@ -15,11 +16,12 @@ const MARGIN: Duration = Duration::from_secs(3);
 /// back what it may have got.
 ///
 /// Only for stores that time leases themselves.
-pub(crate) fn check(history: &History) -> Vec<String> {
+pub(crate) fn check(history: &History, options: &Options) -> Vec<String> {
+    let stay = Stay::new(history, options);
     let mut found = Vec::new();
     for (key, claims) in history.by_key() {
-        let mut spans: Vec<(u64, u64)> =
-            claims.iter().filter_map(|claim| Some((claim.asked, until(history, claim)?))).collect();
+        let span = |claim: &&Claim| Some((claim.asked, until(history, claim, &stay)?));
+        let mut spans: Vec<(u64, u64)> = claims.iter().filter_map(span).collect();
         spans.sort_unstable();
         // The latest end of all spans up to each.
         let mut ends = Vec::with_capacity(spans.len());
@@ -28,7 +30,7 @@ pub(crate) fn check(history: &History) -> Vec<String> {
         }
         for claim in claims {
             let (Answer::Held { at }, Some(0)) = (claim.answer, claim.wait) else { continue };
-            if is_away(history, claim.worker, claim.asked, at) {
+            if history.paused(claim.worker, claim.asked, at) > 0 {
                 continue;
             }
             let begun = spans.partition_point(|(from, _)| *from <= at);
@@ -47,12 +49,16 @@ pub(crate) fn check(history: &History) -> Vec<String> {
 }
 
 /// Until when a claim may hold its key at the latest; `None` where it never did.
-fn until(history: &History, claim: &Claim) -> Option<u64> {
-    let killed = history.faults.get(&claim.worker).and_then(|faults| faults.killed);
+fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
+    let killed = history.killed(claim.worker);
+    let orphaned = |killed: u64| {
+        let length = claim.ttl.saturating_add(nanos(MARGIN));
+        stay.lapse(claim.worker, killed, length, claim.worker)
+    };
     let doubted = |at: u64| {
-        let undone = awake_for(history, claim.worker, at, MARGIN);
+        let undone = history.awake_for(claim.worker, at, nanos(MARGIN));
         match killed {
-            Some(killed) if killed <= undone => orphaned(history, claim, killed),
+            Some(killed) if killed <= undone => orphaned(killed),
             _ => undone,
         }
     };
@@ -64,41 +70,18 @@ fn until(history: &History, claim: &Claim) -> Option<u64> {
         }
         (Answer::Granted { .. }, Some((_, Returned::Released { at })), _) => Some(at),
         (Answer::Granted { .. }, Some((_, Returned::Lost { at })), _) => {
-            Some(at.saturating_add(claim.ttl))
+            Some(stay.rearmed(at.saturating_add(claim.ttl), claim.ttl))
         }
         (Answer::Granted { .. }, Some((asked, Returned::Unknown)), _) => Some(doubted(asked)),
         (_, _, Some(killed)) if claim.answer.at().is_none_or(|at| at <= killed) => {
             match claim.answer {
-                Answer::Granted { .. } | Answer::None => Some(orphaned(history, claim, killed)),
+                Answer::Granted { .. } | Answer::None => Some(orphaned(killed)),
                 Answer::Held { at } | Answer::Failed { at, .. } => Some(doubted(at)),
             }
         }
         (Answer::Granted { .. } | Answer::None, ..) => Some(u64::MAX),
         (Answer::Held { at } | Answer::Failed { at, .. }, ..) => Some(doubted(at)),
     }
-}
-
-/// Until when the lease of one that was killed may last.
-fn orphaned(history: &History, claim: &Claim, killed: u64) -> u64 {
-    awake_for(history, claim.worker, killed, MARGIN + Duration::from_nanos(claim.ttl))
-}
-
-/// When a worker has had so much time with the store since `from`.
-fn awake_for(history: &History, worker: u64, from: u64, length: Duration) -> u64 {
-    let mut until = from.saturating_add(nanos(length));
-    let pauses = history.faults.get(&worker).into_iter().flat_map(|faults| &faults.pauses);
-    for (begin, end) in pauses.filter(|(_, end)| *end > from) {
-        let begin = (*begin).max(from);
-        if begin >= until {
-            break;
-        }
-        until = until.saturating_add(end.saturating_sub(begin));
-    }
-    until
-}
-
-fn is_away(history: &History, worker: u64, from: u64, until: u64) -> bool {
-    history.faults.get(&worker).is_some_and(|faults| faults.paused(from, until) > 0)
 }
 
 #[cfg(test)]
@@ -126,7 +109,7 @@ mod tests {
             record(2, 1, then, What::Held),
         ];
         records.extend(more);
-        check(&History::new(records)).len()
+        check(&History::new(records), &Options::default()).len()
     }
 
     #[test]

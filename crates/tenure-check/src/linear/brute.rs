@@ -6,17 +6,19 @@ use crate::grown::{Dice, Garden};
 use crate::history::History;
 use crate::record::{Record, What};
 use crate::sample::{TTL, options};
+use crate::stay::Stay;
 
 const SEEDS: u64 = 6_000;
 
 /// So few that all their orders can be tried.
 const OPS_MAX: usize = 8;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Lock {
     holder: Holder,
     fence: u64,
-    ghosts: usize,
+    /// Which ghosts have had the key already.
+    ghosts: Vec<usize>,
 }
 
 /// Whether some order of what is `left` fits, from this state on.
@@ -25,7 +27,7 @@ fn fits(search: &Search<'_>, left: &[usize], lock: Lock) -> bool {
     let Some(now) = left.iter().map(|op| search.ops[*op].answered).min() else { return true };
     left.iter().filter(|op| search.ops[**op].asked <= now).any(|op| {
         let rest: Vec<usize> = left.iter().copied().filter(|other| other != op).collect();
-        by_themselves(search, lock, now)
+        by_themselves(search, lock.clone(), now)
             .into_iter()
             .filter_map(|lock| apply(search, lock, &search.ops[*op]))
             .any(|lock| fits(search, &rest, lock))
@@ -37,21 +39,24 @@ fn fits(search: &Search<'_>, left: &[usize], lock: Lock) -> bool {
 fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
     let mut found = vec![lock];
     let mut place = 0;
-    while let Some(lock) = found.get(place).copied() {
+    while let Some(lock) = found.get(place).cloned() {
         place += 1;
-        let next = match lock.holder {
+        let next: Vec<Lock> = match lock.holder {
             Holder::Lease(lease) if search.ends[lease] > now => continue,
-            Holder::Lease(_) | Holder::Ghost => Lock { holder: Holder::Nobody, ..lock },
-            Holder::Nobody => {
-                let asked = search.ghosts.iter().filter(|asked| **asked <= now).count();
-                if asked <= lock.ghosts {
-                    continue;
-                }
-                Lock { holder: Holder::Ghost, ghosts: lock.ghosts + 1, ..lock }
-            }
+            Holder::Lease(_) | Holder::Ghost(_) => vec![Lock { holder: Holder::Nobody, ..lock }],
+            Holder::Nobody => (0..search.ghosts.len())
+                .filter(|ghost| search.ghosts[*ghost].asked <= now && !lock.ghosts.contains(ghost))
+                .map(|ghost| {
+                    let mut ghosts = [&lock.ghosts[..], &[ghost]].concat();
+                    ghosts.sort_unstable();
+                    Lock { holder: Holder::Ghost(ghost), fence: lock.fence, ghosts }
+                })
+                .collect(),
         };
-        if !found.contains(&next) {
-            found.push(next);
+        for lock in next {
+            if !found.contains(&lock) {
+                found.push(lock);
+            }
         }
     }
     found
@@ -65,7 +70,11 @@ fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
             let is_free = lock.holder == Holder::Nobody && fence > lock.fence;
             is_free.then_some(Lock { holder: mine, fence, ..lock })
         }
-        Kind::Refusal => (lock.holder != Holder::Nobody).then_some(lock),
+        Kind::Refusal => match lock.holder {
+            Holder::Nobody => None,
+            Holder::Ghost(ghost) => search.haunts(ghost, op).then_some(lock),
+            Holder::Lease(_) => Some(lock),
+        },
         Kind::Release => (lock.holder == mine).then_some(Lock { holder: Holder::Nobody, ..lock }),
         Kind::Loss => (lock.holder != mine).then_some(lock),
     }
@@ -101,14 +110,16 @@ fn the_search_says_what_all_orders_say() {
         }
         let history = History::new(records);
         for (key, claims) in history.by_key() {
-            let search = Search::new(&history, key, &claims, &options());
+            let options = options();
+            let stay = Stay::new(&history, &options);
+            let search = Search::new(&history, key, &claims, &options, &stay);
             // A moved record may end before it begins: no history can say that.
             let is_sound = search.ops.iter().all(|op| op.asked <= op.answered);
             if !is_sound || search.ops.len() > OPS_MAX {
                 continue;
             }
             let all: Vec<usize> = (0..search.ops.len()).collect();
-            let start = Lock { holder: Holder::Nobody, fence: 0, ghosts: 0 };
+            let start = Lock { holder: Holder::Nobody, fence: 0, ghosts: Vec::new() };
             let expected = fits(&search, &all, start);
             let outcome = search.run();
             let found = matches!(outcome, Outcome::Fits);

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -297,7 +298,9 @@ fn nap(time: Duration) {
 /// Whether every thread of a process stands still.
 fn is_stopped(pid: u32) -> Result<bool> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let stat = fs::read_to_string(thread?.path().join("stat"))?;
+        let Some(stat) = unless_gone(fs::read_to_string(thread?.path().join("stat")))? else {
+            continue;
+        };
         // "1234 (name) T …": the name may hold anything.
         let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
         if !state.is_some_and(|state| state.starts_with('T')) {
@@ -305,6 +308,15 @@ fn is_stopped(pid: u32) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// What was read of a thread; `None` when it has ended meanwhile, and does not go on either.
+fn unless_gone(read: std::io::Result<String>) -> Result<Option<String>> {
+    match read {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(None),
+        read => Ok(Some(read?)),
+    }
 }
 
 fn tail(text: &str) -> &str {
@@ -319,6 +331,15 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+
+    #[test]
+    fn a_thread_that_ends_while_it_is_looked_at_is_no_failure() {
+        let gone = |errno: Errno| unless_gone(Err(errno.into()));
+        assert_eq!(gone(Errno::SRCH).unwrap(), None);
+        assert_eq!(gone(Errno::NOENT).unwrap(), None);
+        assert!(gone(Errno::ACCESS).is_err());
+        assert_eq!(unless_gone(Ok("x".to_owned())).unwrap().as_deref(), Some("x"));
+    }
 
     #[test]
     fn nobody_answers_on_a_free_port_while_processes_are_started() {

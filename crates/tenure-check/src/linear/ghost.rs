@@ -1,0 +1,81 @@
+//! Those who may have held the key and were never told.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Holder, State};
+use crate::history::{Answer, Claim};
+use crate::stay::Stay;
+use crate::verdict::Options;
+
+/// A claim that may have been granted without a word, once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ghost {
+    /// Its place among all claims of the key.
+    pub(super) lease: usize,
+    pub(super) asked: u64,
+    /// Until when it may have held the key.
+    pub(super) until: u64,
+}
+
+impl Ghost {
+    /// The ghost that a claim may be.
+    pub(super) fn of(
+        lease: usize,
+        claim: &Claim,
+        options: &Options,
+        stay: &Stay<'_>,
+    ) -> Option<Self> {
+        let until = match claim.answer {
+            Answer::Held { at } if options.is_lossy && claim.wait != Some(0) => {
+                stay.afterthought(claim, at)
+            }
+            _ => stay.doubt(claim)?,
+        };
+        Some(Self { lease, asked: claim.asked, until })
+    }
+}
+
+/// Of states that differ only in the ghosts that they have used, the most thrifty: whatever the
+/// others lead to, they lead to as well. One that is free can still become a ghost's. A ghost that
+/// has vanished before `earliest` is of no use to any question to come, and forgotten.
+pub(super) fn thrifty(states: HashSet<State>, ghosts: &[Ghost], earliest: u64) -> HashSet<State> {
+    let mut alike = HashMap::<(Holder, u64, Vec<usize>), Vec<Vec<usize>>>::new();
+    for State { holder, fence, ghosts: mut used, placed } in states {
+        let is_there = |ghost: &usize| ghosts[*ghost].until >= earliest;
+        let holder = match holder {
+            Holder::Ghost(ghost) if !is_there(&ghost) => Holder::Nobody,
+            holder => holder,
+        };
+        used.retain(is_there);
+        let all = alike.entry((holder, fence, placed)).or_default();
+        if !all.iter().any(|other| is_within(other, &used)) {
+            all.retain(|other| !is_within(&used, other));
+            all.push(used);
+        }
+    }
+    let is_free_for_less = |fence: u64, placed: &[usize], ghost: usize, used: &[usize]| {
+        let free = alike.get(&(Holder::Nobody, fence, placed.to_vec()));
+        let is_less = |other: &Vec<usize>| is_within(other, used) && !other.contains(&ghost);
+        used.contains(&ghost) && free.is_some_and(|all| all.iter().any(is_less))
+    };
+    let mut left = HashSet::new();
+    for ((holder, fence, placed), all) in &alike {
+        for used in all {
+            let is_needless = match holder {
+                Holder::Ghost(ghost) => is_free_for_less(*fence, placed, *ghost, used),
+                Holder::Nobody | Holder::Lease(_) => false,
+            };
+            if !is_needless {
+                let (holder, fence) = (*holder, *fence);
+                let (ghosts, placed) = (used.clone(), placed.clone());
+                left.insert(State { holder, fence, ghosts, placed });
+            }
+        }
+    }
+    left
+}
+
+/// Whether all of the one are in the other; both are in order.
+fn is_within(one: &[usize], other: &[usize]) -> bool {
+    one.iter().all(|ghost| other.binary_search(ghost).is_ok())
+}

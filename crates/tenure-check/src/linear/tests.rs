@@ -1,0 +1,160 @@
+//! Orders that fit and orders that do not, by hand.
+
+use super::*;
+use crate::record::What;
+use crate::sample::{Sample, TTL, found, options};
+use crate::verdict::Checker::Linear;
+
+#[track_caller]
+fn fits(sample: &Sample) {
+    assert_eq!(found(sample, Linear), [""; 0]);
+    assert_eq!(sample.verdict().undecided, [""; 0]);
+}
+
+#[track_caller]
+fn breaks(sample: &Sample, part: &str) {
+    let texts = found(sample, Linear);
+    assert!(texts.iter().any(|text| text.contains(part)), "{part:?} is not in {texts:?}");
+}
+
+#[test]
+fn a_lock_that_works_fits() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).held(2, "k", 15, 30).released(1, 40, 50);
+    sample.granted(2, "k", 45, 48, 2).held(3, "k", 46, 60).released(2, 70, 80);
+    fits(&sample);
+}
+
+#[test]
+fn two_that_were_granted_are_found() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, 40, 2);
+    breaks(&sample, "granted to worker 2 (fence 2) while worker 1 (fence 1) held it");
+}
+
+#[test]
+fn a_lease_may_end_by_itself_but_not_before_its_ttl() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, 10 + TTL, 2);
+    fits(&sample);
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).granted(2, "k", 30, TTL - 100, 2);
+    breaks(&sample, "while worker 1");
+}
+
+#[test]
+fn a_belief_that_was_seen_late_shows_that_the_lease_was_prolonged() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).believed(1, 5 * TTL);
+    sample.granted(2, "k", 30, 4 * TTL, 2);
+    breaks(&sample, "while worker 1");
+}
+
+#[test]
+fn a_refusal_needs_someone_who_holds() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).released(1, 30, 40).held(2, "k", 50, 60);
+    breaks(&sample, "worker 2 was told that it is held, and nobody held it");
+    // Someone who was killed before the answer may have.
+    sample.asked(3, "k", 45, 0).killed(3, 46);
+    fits(&sample);
+    // But not for longer than a ttl.
+    let mut later = sample.clone();
+    later.held(2, "k", 46 + 2 * TTL, 50 + 2 * TTL);
+    breaks(&later, "worker 2 was told that it is held, and nobody held it");
+    // And not twice, with a grant in between.
+    sample.granted(1, "k", 70, 80, 2).released(1, 90, 95).held(2, "k", 100, 110);
+    breaks(&sample, "nobody held it");
+}
+
+#[test]
+fn a_fence_that_goes_back_has_no_place() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 2).released(1, 30, 40).granted(2, "k", 50, 60, 1);
+    breaks(&sample, "the last fence was 2");
+    // Side by side, the fences say which was first.
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 100, 2).released(1, 120, 130);
+    sample.granted(2, "k", 20, 30, 1).released(2, 40, 50);
+    fits(&sample);
+}
+
+#[test]
+fn a_release_of_what_another_holds_is_found() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1);
+    sample.granted(2, "k", 30, 2 * TTL, 2).released(1, 2 * TTL + 10, 2 * TTL + 20);
+    breaks(&sample, "granted to worker 2");
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).released(1, 30, 40);
+    sample.next(1, 60, What::Released);
+    fits(&sample);
+}
+
+#[test]
+fn a_loss_before_the_lease_could_end_is_found() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).lost(1, 30, 40);
+    breaks(&sample, "before the lease could end");
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).lost(1, 30, 2 * TTL);
+    fits(&sample);
+}
+
+#[test]
+fn what_was_let_go_or_forced_may_end_at_any_later_time() {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).next(1, 30, What::Dropped);
+    sample.granted(2, "k", 30, 60, 2);
+    sample.note(9, 0, "k", 70, What::Forced { fence: 2 });
+    sample.granted(3, "k", 65, 80, 3).lost(2, 90, 95);
+    fits(&sample);
+}
+
+#[test]
+fn too_much_work_is_undecided_and_not_well() {
+    let mut sample = Sample::default();
+    for n in 0..20 {
+        sample.granted(1, "k", 100 * n + 1, 100 * n + 10, n + 1);
+        sample.released(1, 100 * n + 20, 100 * n + 30);
+    }
+    let mut verdict = Verdict::default();
+    let options = Options { steps_max: 5, ..options() };
+    check(&sample.history(), &options, &mut verdict);
+    assert_eq!(verdict.undecided, ["k"]);
+}
+
+/// Worker 2 waits in vain while worker 1 holds, where answers are lost; then `refused` is when
+/// worker 3 is told that the key is held.
+fn after_a_wait(refused: u64) -> usize {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).asked(2, "k", 30, 100).next(2, 130, What::Held);
+    sample.released(1, 140, 150).held(3, "k", refused, refused + 10);
+    let mut verdict = Verdict::default();
+    check(&sample.history(), &Options { is_lossy: true, ..options() }, &mut verdict);
+    verdict.violations.len()
+}
+
+#[test]
+fn one_that_waited_in_vain_may_have_had_it_for_a_moment_and_no_longer() {
+    assert_eq!(after_a_wait(200), 0);
+    assert_eq!(after_a_wait(200 + TTL), 1);
+}
+
+#[test]
+fn a_doubt_about_an_answer_does_not_explain_it() {
+    let mut sample = Sample::default();
+    sample.held(2, "k", 50, 60);
+    let (asked, failed) = (
+        What::Asked { ttl: TTL, wait: Some(0) },
+        What::Failed { kind: "Doubt".into(), unknown: true },
+    );
+    sample.note(2, 99, "k", 50, asked);
+    sample.note(2, 99, "k", 60, failed);
+    breaks(&sample, "nobody held it");
+    // But whatever another is told.
+    let mut sample = sample.clone();
+    sample.records.retain(|record| record.what != What::Held);
+    sample.held(3, "k", 55, 70);
+    fits(&sample);
+}

@@ -1,0 +1,184 @@
+//! How long a lease may stay on its key when nobody gives it back, and how slow everything was.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Answer, Claim, History};
+use crate::verdict::Options;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How long an answer may take and still excuse others.
+const SLOWNESS_MAX: u64 = 5 * SECOND;
+
+/// What can be said of leases that nobody gave back.
+#[derive(Debug)]
+pub struct Stay<'a> {
+    history: &'a History,
+    options: &'a Options,
+    pace: Pace,
+}
+
+impl<'a> Stay<'a> {
+    /// Of the leases of this history.
+    #[must_use]
+    pub fn new(history: &'a History, options: &'a Options) -> Self {
+        Self { history, options, pace: Pace::new(history, options) }
+    }
+
+    /// How much later than it must something may happen between `from` and `until`. A store that
+    /// is slow is slow for all: the longest that an answer without a wait took about then is added,
+    /// up to a bound past which the store itself is to blame; and so is twice the time by which
+    /// the machine was late.
+    #[must_use]
+    pub fn slack(&self, from: u64, until: u64) -> u64 {
+        self.options.slack_nanos().saturating_add(self.pace.slowest(from, until))
+    }
+
+    /// When a lease has ended for sure that `worker` prolonged no later than `last`, for those who
+    /// are on the same side as `witness`.
+    ///
+    /// What a worker had sent before it was killed may land for as long as its way to the store
+    /// was not well. After that only what kept both from the store can have kept the lease.
+    #[must_use]
+    pub fn lapse(&self, worker: u64, last: u64, length: u64, witness: u64) -> u64 {
+        let landed = self.landed(worker, last);
+        let own = self.history.awake_for(worker, landed, length);
+        self.rearmed(own.min(self.history.awake_for(witness, landed, length)), length)
+    }
+
+    /// When nothing is under way any more that a worker sent no later than `last`.
+    #[must_use]
+    pub fn landed(&self, worker: u64, last: u64) -> u64 {
+        self.history.faults.get(&worker).map_or(last, |faults| faults.awake_by(last))
+    }
+
+    /// The end of a lease that would end at `end`, on a store whose leases begin anew when it was
+    /// away: those that there were then.
+    #[must_use]
+    pub fn rearmed(&self, end: u64, length: u64) -> u64 {
+        let mut end = end;
+        for (begin, over) in &self.options.rearms {
+            if *begin <= end {
+                end = end.max(over.saturating_add(length));
+            }
+        }
+        end
+    }
+
+    /// Until when a claim may hold its key although nobody was told of a grant; `None` where it
+    /// was answered.
+    #[must_use]
+    pub fn doubt(&self, claim: &Claim) -> Option<u64> {
+        let Claim { worker, .. } = *claim;
+        let last = match claim.answer {
+            Answer::None => self.history.gone(worker),
+            Answer::Failed { at, unknown: true } => at,
+            Answer::Granted { .. } | Answer::Held { .. } | Answer::Failed { .. } => return None,
+        };
+        Some(self.lasts(claim, last))
+    }
+
+    /// Until when a claim may hold its key that waited in vain: its last try may have been granted
+    /// when nobody listened any more, and is undone, unless the worker was killed before.
+    #[must_use]
+    pub fn afterthought(&self, claim: &Claim, answered: u64) -> u64 {
+        let undone = 2 * self.slack(answered, answered);
+        let undone = self.history.awake_for(claim.worker, answered, undone);
+        match self.history.killed(claim.worker) {
+            Some(killed) if killed <= undone => self.lasts(claim, answered),
+            _ => undone,
+        }
+    }
+
+    /// The end of a lease that was granted no later than `last`, as far as its worker can tell.
+    fn lasts(&self, claim: &Claim, last: u64) -> u64 {
+        let Claim { worker, ttl, .. } = *claim;
+        let slack = self.slack(last, last.saturating_add(ttl));
+        let end = self.lapse(worker, last, ttl.saturating_add(slack), worker);
+        // Where those who ask time a lease, one that nobody gave back stays until someone has.
+        let is_given_back = self.history.killed(worker).is_none_or(|killed| killed > end)
+            && end == last.saturating_add(ttl).saturating_add(slack);
+        if self.options.is_observed && !is_given_back { u64::MAX } else { end }
+    }
+}
+
+/// How slow everything was, second by second.
+#[derive(Debug, Default)]
+struct Pace(BTreeMap<u64, u64>);
+
+impl Pace {
+    fn new(history: &History, options: &Options) -> Self {
+        let mut pace = Self::default();
+        for claim in history.claims.iter().filter(|claim| claim.wait == Some(0)) {
+            let (asked, Some(at)) = (claim.asked, claim.answer.at()) else { continue };
+            let took = at.saturating_sub(asked);
+            let took = took.saturating_sub(history.paused(claim.worker, asked, at));
+            pace.add(asked, at, took.min(SLOWNESS_MAX));
+        }
+        for (at, late) in &options.lags {
+            pace.add(at.saturating_sub(*late), *at, late.saturating_mul(2));
+        }
+        pace
+    }
+
+    fn add(&mut self, from: u64, until: u64, by: u64) {
+        // Whatever lasted longer was not slow but stopped.
+        let until = until.min(from.saturating_add(12 * SLOWNESS_MAX));
+        for second in from / SECOND..=until / SECOND {
+            let slowest = self.0.entry(second).or_default();
+            *slowest = by.max(*slowest);
+        }
+    }
+
+    /// The slowest of what went on between a second before `from` and a second after `until`.
+    fn slowest(&self, from: u64, until: u64) -> u64 {
+        let (first, last) = ((from / SECOND).saturating_sub(1), (until / SECOND).saturating_add(1));
+        self.0.range(first..=last.max(first)).map(|(_, by)| *by).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::What;
+    use crate::sample::{Sample, TTL, options};
+
+    #[test]
+    fn slowness_excuses_what_is_near_and_nothing_else() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 100 * SECOND, 102 * SECOND, 1);
+        let (history, options) = (sample.history(), options());
+        let stay = Stay::new(&history, &options);
+        assert_eq!(stay.slack(104 * SECOND, 105 * SECOND), TTL / 2);
+        assert_eq!(stay.slack(101 * SECOND, 105 * SECOND), TTL / 2 + 2 * SECOND);
+        assert_eq!(stay.slack(103 * SECOND, 105 * SECOND), TTL / 2 + 2 * SECOND);
+        assert_eq!(stay.slack(10 * SECOND, 98 * SECOND), TTL / 2);
+    }
+
+    #[test]
+    fn a_late_machine_excuses_what_is_near() {
+        let options = Options { lags: vec![(50 * SECOND, SECOND)], ..options() };
+        let history = History::default();
+        let stay = Stay::new(&history, &options);
+        assert_eq!(stay.slack(50 * SECOND, 51 * SECOND), TTL / 2 + 2 * SECOND);
+        assert_eq!(stay.slack(70 * SECOND, 71 * SECOND), TTL / 2);
+    }
+
+    #[test]
+    fn what_was_under_way_lands_and_what_was_there_begins_anew() {
+        let mut sample = Sample::default();
+        sample.killed(1, 100);
+        sample.note(1, 0, "", 50, What::Paused);
+        sample.note(1, 0, "", 400, What::Resumed);
+        let rearms = vec![(900, 1_000), (90_000, 91_000)];
+        let history = sample.history();
+        let plain = options();
+        let stay = Stay::new(&history, &plain);
+        assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
+        assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
+        let options = Options { rearms, ..options() };
+        let stay = Stay::new(&history, &options);
+        assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
+        assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
+    }
+}

@@ -1,0 +1,162 @@
+//! The leases that a force without an answer may have ended.
+
+use std::collections::BTreeMap;
+
+use tenure_check::{Record, What};
+
+use crate::deed::{Deed, Done};
+use crate::job::nanos;
+use crate::outages::{GRACE, Windows, well_by};
+
+/// What is known of one lease.
+#[derive(Debug)]
+struct Life<'a> {
+    grant: &'a Record,
+    fence: u64,
+    ttl: u64,
+    /// The last that was heard of it.
+    last: u64,
+    /// When it was known to be given back.
+    released: Option<u64>,
+}
+
+/// The leases that there may have been when a force landed whose outcome nobody knows: a line for
+/// each, which says that it was forced. A force lands no later than it was given up on, or its
+/// worker killed, and its way to the store was well again.
+pub(crate) fn unanswered(
+    records: &[Record],
+    deeds: &[Deed],
+    broken: &BTreeMap<u64, Windows>,
+) -> Vec<Record> {
+    let windows = windows(records, deeds, broken);
+    let ended = |life: Life<'_>| {
+        let within = |(from, until): &&(u64, u64)| {
+            life.grant.at <= *until
+                && life.last.saturating_add(life.ttl + nanos(GRACE)) >= *from
+                && life.released.is_none_or(|at| at >= *from)
+        };
+        let (from, _) = windows.get(life.grant.key.as_str())?.iter().find(within)?;
+        let (at, what) = ((*from).max(life.grant.at), What::Forced { fence: life.fence });
+        Some(Record { at, what, ..life.grant.clone() })
+    };
+    lives(records).into_values().filter_map(ended).collect()
+}
+
+/// From when until when each key may have been forced without an answer.
+fn windows<'a>(
+    records: &[Record],
+    deeds: &'a [Deed],
+    broken: &BTreeMap<u64, Windows>,
+) -> BTreeMap<&'a str, Vec<(u64, u64)>> {
+    let killed = records.iter().filter(|record| record.what == What::Killed);
+    let killed: BTreeMap<u64, u64> = killed.map(|record| (record.worker, record.at)).collect();
+    let lands = |worker: u64, given_up: u64| {
+        let well = broken.get(&worker).map_or(given_up, |windows| well_by(windows, given_up));
+        well.saturating_add(nanos(GRACE))
+    };
+    let mut in_order: Vec<&Deed> = deeds.iter().collect();
+    in_order.sort_by_key(|deed| deed.at);
+    let mut open = BTreeMap::<(u64, &str), Vec<u64>>::new();
+    let mut windows = BTreeMap::<&str, Vec<(u64, u64)>>::new();
+    for deed in in_order {
+        let asked = open.entry((deed.worker, deed.key.as_str())).or_default();
+        match deed.what {
+            Done::ForceAsked => asked.push(deed.at),
+            // Of two at once on one key, that the earlier one failed is on the safe side.
+            Done::Forced => drop(asked.pop()),
+            Done::ForceFailed { .. } if !asked.is_empty() => {
+                let window = (asked.remove(0), lands(deed.worker, deed.at));
+                windows.entry(&deed.key).or_default().push(window);
+            }
+            _ => {}
+        }
+    }
+    for ((worker, key), asked) in open {
+        let until = killed.get(&worker).map_or(u64::MAX, |killed| lands(worker, *killed));
+        let all = asked.into_iter().map(|at| (at, until));
+        windows.entry(key).or_default().extend(all);
+    }
+    windows
+}
+
+/// The leases that were granted, by worker and claim.
+fn lives(records: &[Record]) -> BTreeMap<(u64, u64), Life<'_>> {
+    let mut ttls = BTreeMap::new();
+    let mut lives = BTreeMap::<(u64, u64), Life<'_>>::new();
+    let mut in_order: Vec<&Record> = records.iter().filter(|record| record.claim != 0).collect();
+    in_order.sort_by_key(|record| record.at);
+    for record in in_order {
+        let claim = (record.worker, record.claim);
+        match record.what {
+            What::Asked { ttl, .. } => drop(ttls.insert(claim, ttl)),
+            What::Granted { fence } => {
+                let ttl = ttls.get(&claim).copied().unwrap_or(0);
+                let life = Life { grant: record, fence, ttl, last: record.at, released: None };
+                lives.insert(claim, life);
+            }
+            _ => {
+                let Some(life) = lives.get_mut(&claim) else { continue };
+                life.last = record.at;
+                if record.what == What::Released {
+                    life.released = Some(record.at);
+                }
+            }
+        }
+    }
+    lives
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn lease(claim: u64, at: u64, fence: u64, more: &[(u64, What)]) -> Vec<Record> {
+        let record = |at: u64, what| Record { worker: 2, claim, key: "k".into(), at, what };
+        let mut all = vec![
+            record(at * SECOND, What::Asked { ttl: 2 * SECOND, wait: Some(0) }),
+            record(at * SECOND, What::Granted { fence }),
+        ];
+        all.extend(more.iter().map(|(at, what)| record(at * SECOND, what.clone())));
+        all
+    }
+
+    /// The fences of the leases that may have been ended by a force at 50 s, which was given up on
+    /// at 52 s, when the network was broken until 55 s.
+    fn ended(records: &[Record], more: Option<Done>) -> Vec<u64> {
+        let deed = |at, what| Deed { worker: 1, claim: 0, key: "k".into(), at, what };
+        let mut deeds = vec![deed(50 * SECOND, Done::ForceAsked)];
+        deeds.extend(more.map(|what| deed(52 * SECOND, what)));
+        let broken = BTreeMap::from([(1, vec![(51 * SECOND, 55 * SECOND)])]);
+        let found = unanswered(records, &deeds, &broken);
+        let fence = |record: &Record| match record.what {
+            What::Forced { fence } => fence,
+            _ => 0,
+        };
+        found.iter().map(fence).collect()
+    }
+
+    #[test]
+    fn a_force_without_an_answer_may_have_ended_what_there_was_when_it_landed() {
+        let failed = || Some(Done::ForceFailed { kind: "Unknown".into() });
+        let records = [
+            lease(1, 20, 1, &[(45, What::Believed)]),
+            lease(2, 20, 2, &[(49, What::Believed)]),
+            lease(3, 30, 3, &[(48, What::ReleaseAsked), (49, What::Released)]),
+            lease(4, 56, 4, &[]),
+            lease(5, 57, 5, &[]),
+        ]
+        .concat();
+        assert_eq!(ended(&records, failed()), [2, 4]);
+        assert_eq!(ended(&records, Some(Done::Forced)), [0; 0]);
+    }
+
+    #[test]
+    fn one_that_was_killed_may_have_forced_until_then() {
+        let mut records = [lease(4, 56, 4, &[]), lease(5, 58, 5, &[])].concat();
+        let what = What::Killed;
+        records.push(Record { worker: 1, claim: 0, key: String::new(), at: 51 * SECOND, what });
+        assert_eq!(ended(&records, None), [4]);
+    }
+}

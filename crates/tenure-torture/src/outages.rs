@@ -1,0 +1,229 @@
+//! When the store was not to be relied on, for whom: what the faults of a run come to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tenure_check::{Record, What};
+
+use crate::fault::{Aim, Kind, Struck};
+use crate::job::nanos;
+use crate::subject::Subject;
+
+/// How long after a fault its consequences may last: connections are made anew.
+pub(crate) const GRACE: Duration = Duration::from_millis(1500);
+
+/// How long a request may be late.
+const LATE: Duration = Duration::from_secs(4);
+
+/// What an answer takes at the least when something keeps it back.
+const KEPT_BACK: Duration = Duration::from_millis(300);
+
+/// From when until when, in order and without overlap.
+pub(crate) type Windows = Vec<(u64, u64)>;
+
+/// How far the consequences of a fault reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// To its own end, and until a connection can be made.
+    Bare,
+    /// Until nothing is left of it in any connection.
+    Connections,
+}
+
+impl Extent {
+    fn after(self, kind: Kind, place: Place) -> Duration {
+        let Place { subject, patience } = place;
+        let is_server = kind.aim() == Aim::Server;
+        let recovers = if is_server { subject.recovers } else { Duration::ZERO };
+        let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
+        match self {
+            Self::Bare => recovers + GRACE / 3,
+            // Some connections are of no use before they have been given up.
+            Self::Connections if is_slow => GRACE + LATE.max(patience),
+            Self::Connections => GRACE + recovers,
+        }
+    }
+}
+
+/// What the faults were directed at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) subject: Subject,
+    /// How long an answer is waited for, before a connection that is silent is given up.
+    pub(crate) patience: Duration,
+}
+
+/// When the store was not to be relied on, for whom.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    /// For all.
+    everyone: Windows,
+    /// For those on one part of the network.
+    links: BTreeMap<usize, Windows>,
+}
+
+impl Outages {
+    /// What the faults of a run on this store come to.
+    pub(crate) fn new(struck: &[Struck], place: Place, extent: Extent, records: &[Record]) -> Self {
+        let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
+        for fault in struck {
+            let after = extent.after(fault.kind, place);
+            let window = (fault.begin, fault.end.saturating_add(nanos(after)));
+            match (fault.kind.aim(), fault.link) {
+                (Aim::Server, _) => outages.everyone.push(window),
+                (Aim::Network, Some(link)) => outages.links.entry(link).or_default().push(window),
+                _ => {}
+            }
+        }
+        if place.subject.is_files {
+            let after = nanos(extent.after(Kind::WorkerPause, place));
+            let blocked = blocked(records, struck).into_iter();
+            outages.everyone.extend(blocked.map(|(from, until)| (from, until + after)));
+        }
+        outages
+    }
+
+    /// When each worker could not rely on the store, or stood still.
+    pub(crate) fn away(
+        &self,
+        records: &[Record],
+        links: &BTreeMap<u64, usize>,
+    ) -> BTreeMap<u64, Windows> {
+        let pauses = pauses(records);
+        let workers: BTreeSet<u64> = links.keys().chain(pauses.keys()).copied().collect();
+        let none = Vec::new();
+        let of =
+            |worker: &u64| self.of(links.get(worker).copied(), pauses.get(worker).unwrap_or(&none));
+        workers.iter().map(|worker| (*worker, of(worker))).collect()
+    }
+
+    fn of(&self, link: Option<usize>, own: &[(u64, u64)]) -> Windows {
+        let of_link = link.and_then(|link| self.links.get(&link));
+        joined([&self.everyone[..], of_link.map_or(&[], Vec::as_slice), own].concat())
+    }
+}
+
+fn joined(mut windows: Windows) -> Windows {
+    windows.sort_unstable();
+    let mut joined = Windows::new();
+    for (from, until) in windows {
+        match joined.last_mut() {
+            Some((_, last)) if *last >= from => *last = until.max(*last),
+            _ => joined.push((from, until)),
+        }
+    }
+    joined
+}
+
+/// Whether anything of the time from `from` until `until` is in a window.
+pub(crate) fn overlaps(windows: &[(u64, u64)], from: u64, until: u64) -> bool {
+    let next = windows.partition_point(|(_, end)| *end <= from);
+    windows.get(next).is_some_and(|(begin, _)| *begin < until)
+}
+
+/// The end of the window that `at` is in; `at` itself, if it is in none.
+pub(crate) fn well_by(windows: &[(u64, u64)], at: u64) -> u64 {
+    let next = windows.partition_point(|(_, end)| *end <= at);
+    windows.get(next).filter(|(begin, _)| *begin <= at).map_or(at, |(_, end)| *end)
+}
+
+/// When each worker was stopped.
+fn pauses(records: &[Record]) -> BTreeMap<u64, Windows> {
+    let mut pauses = BTreeMap::<u64, Windows>::new();
+    let mut changes: Vec<&Record> = records
+        .iter()
+        .filter(|record| matches!(record.what, What::Paused | What::Resumed))
+        .collect();
+    changes.sort_by_key(|record| record.at);
+    for record in changes {
+        let own = pauses.entry(record.worker).or_default();
+        match (&record.what, own.last_mut()) {
+            (What::Paused, _) => own.push((record.at, u64::MAX)),
+            (_, Some((_, until))) => *until = record.at,
+            _ => {}
+        }
+    }
+    pauses
+}
+
+/// When a worker that was stopped kept all others from a file: by what they were answered. One that
+/// is stopped in the middle of a write does, and any other does not.
+fn blocked(records: &[Record], struck: &[Struck]) -> Windows {
+    let paused = struck.iter().filter(|fault| fault.kind == Kind::WorkerPause);
+    let paused = joined(paused.map(|fault| (fault.begin, fault.end + nanos(GRACE))).collect());
+    let own = pauses(records);
+    let mut in_order: Vec<&Record> = records.iter().filter(|record| record.claim != 0).collect();
+    in_order.sort_by_key(|record| record.at);
+    let mut asked = BTreeMap::<(u64, u64), u64>::new();
+    let mut blocked = Windows::new();
+    for record in in_order {
+        let claim = (record.worker, record.claim);
+        let is_failed = match record.what {
+            What::Asked { wait: Some(0), .. } => {
+                asked.insert(claim, record.at);
+                continue;
+            }
+            What::Failed { .. } => true,
+            What::Granted { .. } | What::Held => false,
+            _ => continue,
+        };
+        let Some(from) = asked.remove(&claim) else { continue };
+        let is_own = own.get(&record.worker).is_some_and(|own| overlaps(own, from, record.at));
+        let is_kept_back = is_failed || record.at - from >= nanos(KEPT_BACK);
+        if is_kept_back && !is_own && overlaps(&paused, from, record.at) {
+            blocked.push((from, record.at));
+        }
+    }
+    joined(blocked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn record(worker: u64, claim: u64, at: u64, what: What) -> Record {
+        Record { worker, claim, key: "k".into(), at, what }
+    }
+
+    #[test]
+    fn a_stopped_worker_is_an_outage_of_a_file_only_where_it_kept_others_back() {
+        let fault = |begin, end| {
+            let (begin, end) = (begin * SECOND, end * SECOND);
+            let target = "worker 1".to_owned();
+            Struck { kind: Kind::WorkerPause, target, link: None, begin, end }
+        };
+        let struck = [fault(10, 20), fault(30, 40)];
+        let claim = |claim, from: u64, until: u64, what| {
+            let asked = What::Asked { ttl: SECOND, wait: Some(0) };
+            [record(2, claim, from, asked), record(2, claim, until, what)]
+        };
+        let failed = || What::Failed { kind: "Unavailable".into(), unknown: false };
+        let records = [
+            claim(1, 11 * SECOND, 13 * SECOND, failed()),
+            claim(2, 14 * SECOND, 14 * SECOND + 5, What::Held),
+            claim(3, 15 * SECOND, 16 * SECOND, What::Held),
+            claim(4, 31 * SECOND, 31 * SECOND + 5, What::Held),
+            claim(5, 50 * SECOND, 52 * SECOND, failed()),
+        ]
+        .concat();
+        assert_eq!(
+            blocked(&records, &struck),
+            [(11 * SECOND, 13 * SECOND), (15 * SECOND, 16 * SECOND)]
+        );
+    }
+
+    #[test]
+    fn one_that_was_stopped_itself_was_kept_back_by_nobody() {
+        let (kind, target) = (Kind::WorkerPause, "worker 2".to_owned());
+        let struck = [Struck { kind, target, link: None, begin: SECOND, end: 9 * SECOND }];
+        let records = [
+            record(2, 1, SECOND - 1, What::Asked { ttl: SECOND, wait: Some(0) }),
+            record(2, 0, SECOND, What::Paused),
+            record(2, 0, 9 * SECOND, What::Resumed),
+            record(2, 1, 9 * SECOND + 1, What::Held),
+        ];
+        assert_eq!(blocked(&records, &struck), []);
+    }
+}

@@ -1,0 +1,104 @@
+//! A release wakes who waits for it, in another process.
+
+use std::time::Duration;
+
+use tenure_check::History;
+use tenure_check::history::{Claim, Returned};
+
+use crate::job::nanos;
+
+/// Within which time one who waits has the key at the least, after a release was answered; and so
+/// many times what an answer takes, where that is longer.
+const WOKEN_WITHIN: (Duration, u64) = (Duration::from_millis(60), 4);
+
+/// The first look of one that is not woken comes no earlier than 250 ms after it began to wait:
+/// where being woken may take nearly as long, nothing can be told.
+const TOO_SLOW: Duration = Duration::from_millis(200);
+
+/// For how long one must have waited before, to be known to listen.
+const SETTLED: Duration = Duration::from_millis(50);
+
+/// So few releases say nothing.
+const RELEASES_MIN: usize = 30;
+
+/// Finds that of the keys that went from a release to one who waited in another process, in quiet
+/// times, more than a quarter went there later than it takes to be woken.
+///
+/// Only for stores that wake.
+pub(crate) fn check(history: &History) -> Vec<String> {
+    let bound = nanos(WOKEN_WITHIN.0).max(usual_answer(history).saturating_mul(WOKEN_WITHIN.1));
+    if bound > nanos(TOO_SLOW) {
+        return Vec::new();
+    }
+    let mut times = Vec::new();
+    for claims in history.by_key().into_values() {
+        let mut grants: Vec<&Claim> = claims;
+        grants.retain(|claim| claim.grant().is_some());
+        grants.sort_by_key(|claim| claim.grant().map(|(_, fence)| fence));
+        times.extend(grants.windows(2).filter_map(|two| handed_over(history, two[0], two[1])));
+    }
+    let (all, late) = (times.len(), times.iter().filter(|time| **time > bound).count());
+    let is_broken = all >= RELEASES_MIN && late * 4 > all;
+    let bound = Duration::from_nanos(bound);
+    let text =
+        || format!("{late} of {all} who waited were not woken by a release within {bound:?}");
+    is_broken.then(text).into_iter().collect()
+}
+
+/// What an answer without a wait takes: the median.
+fn usual_answer(history: &History) -> u64 {
+    let at_once = history.claims.iter().filter(|claim| claim.wait == Some(0));
+    let mut times: Vec<u64> =
+        at_once.filter_map(|claim| Some(claim.answer.at()?.saturating_sub(claim.asked))).collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}
+
+/// How long it took from the release of a key to the grant to one that waited for it, in another
+/// process; `None` where that is not what happened, or not all was well with both.
+fn handed_over(history: &History, from: &Claim, to: &Claim) -> Option<u64> {
+    let Some((asked, Returned::Released { at })) = from.release else { return None };
+    let (granted, _) = to.grant()?;
+    let listens_by = to.asked.saturating_add(nanos(SETTLED));
+    let is_quiet = |worker| history.paused(worker, to.asked, granted.max(at)) == 0;
+    let is_awaited = to.wait != Some(0) && to.worker != from.worker && listens_by <= asked;
+    (is_awaited && is_quiet(from.worker) && is_quiet(to.worker)).then(|| granted.saturating_sub(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_check::{Record, What};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Worker 1 gives a key back a hundred times while worker 2 waits, which has it so much later.
+    fn found(later: u64) -> usize {
+        let waiter = 2;
+        let mut records = Vec::new();
+        for n in 1..=100 {
+            let start = n * 5_000 * MS;
+            let mut note = |worker, at: u64, what| {
+                let (claim, key) = (n, "k".to_owned());
+                records.push(Record { worker, claim, key, at: start + at * MS, what });
+            };
+            let asked = |wait| What::Asked { ttl: 10_000 * MS, wait: Some(wait * MS) };
+            note(1, 0, asked(0));
+            note(1, 1, What::Granted { fence: 2 * n });
+            note(waiter, 10, asked(2_000));
+            note(1, 200, What::ReleaseAsked);
+            note(1, 202, What::Released);
+            note(waiter, 202 + later, What::Granted { fence: 2 * n + 1 });
+            note(waiter, 900, What::ReleaseAsked);
+            note(waiter, 901, What::Released);
+        }
+        check(&History::new(records)).len()
+    }
+
+    #[test]
+    fn who_waits_is_woken() {
+        assert_eq!(found(5), 0);
+        assert_eq!(found(300), 1);
+    }
+}
