@@ -20,7 +20,7 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # The model
 /// - A key is free or held. It is granted when it is free, with a fence greater than all before.
-/// - It is found held only while it is held, given back only by its holder, and found lost only by
+/// - It is found held only while it is held, given back only by its owner, and found lost only by
 ///   one that holds it no more.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
@@ -60,8 +60,9 @@ struct Op {
     answered: u64,
 }
 
+/// Which lease stands on the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Holder {
+enum Hold {
     Nobody,
     /// Someone who was never told.
     Ghost,
@@ -71,7 +72,7 @@ enum Holder {
 /// A state that the lock could be in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    holder: Holder,
+    hold: Hold,
     fence: u64,
     ghosts: usize,
     /// Which of the open questions have their place already, in order.
@@ -141,7 +142,7 @@ impl<'a> Search<'a> {
             events.push((*answered, true, op));
         }
         events.sort_unstable();
-        let start = State { holder: Holder::Nobody, fence: 0, ghosts: 0, placed: Vec::new() };
+        let start = State { hold: Hold::Nobody, fence: 0, ghosts: 0, placed: Vec::new() };
         let (mut states, mut open) = (HashSet::from([start]), Vec::new());
         for (at, is_answer, op) in events {
             if !is_answer {
@@ -192,13 +193,13 @@ impl<'a> Search<'a> {
     fn steps(&self, state: &State, open: &[usize], now: u64) -> Vec<State> {
         let mut steps = Vec::new();
         for op in open.iter().filter(|op| !state.placed.contains(op)) {
-            let Some((holder, fence, ghosts)) = self.apply(state, &self.ops[*op], now) else {
+            let Some((hold, fence, ghosts)) = self.apply(state, &self.ops[*op], now) else {
                 continue;
             };
             let mut placed = state.placed.clone();
             placed.insert(placed.partition_point(|other| other < op), *op);
-            let next = State { holder, fence, ghosts, placed };
-            if holder == state.holder && ghosts == state.ghosts {
+            let next = State { hold, fence, ghosts, placed };
+            if hold == state.hold && ghosts == state.ghosts {
                 // What changes nothing takes nothing away from the others: no other way is better.
                 return vec![next];
             }
@@ -207,24 +208,24 @@ impl<'a> Search<'a> {
         steps
     }
 
-    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Holder, u64, usize)> {
+    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Hold, u64, usize)> {
         let has_ended = |lease: usize| self.ends[lease] <= now;
-        let (holder, fence, ghosts) = (state.holder, state.fence, state.ghosts);
-        let mine = Holder::Lease(op.lease);
-        match (op.kind, holder) {
-            (Kind::Grant, Holder::Lease(other)) if !has_ended(other) => None,
+        let (hold, fence, ghosts) = (state.hold, state.fence, state.ghosts);
+        let mine = Hold::Lease(op.lease);
+        match (op.kind, hold) {
+            (Kind::Grant, Hold::Lease(other)) if !has_ended(other) => None,
             (Kind::Grant, _) => {
                 let (_, granted) = self.claims[op.lease].grant()?;
                 (granted > fence).then_some((mine, granted, ghosts))
             }
-            (Kind::Refusal, Holder::Nobody) => {
+            (Kind::Refusal, Hold::Nobody) => {
                 let possible = self.ghosts.partition_point(|asked| *asked <= now);
-                (possible > ghosts).then_some((Holder::Ghost, fence, ghosts + 1))
+                (possible > ghosts).then_some((Hold::Ghost, fence, ghosts + 1))
             }
-            (Kind::Refusal, Holder::Ghost | Holder::Lease(_)) => Some((holder, fence, ghosts)),
-            (Kind::Release, _) => (holder == mine).then_some((Holder::Nobody, fence, ghosts)),
-            (Kind::Loss, _) if holder != mine => Some((holder, fence, ghosts)),
-            (Kind::Loss, _) => has_ended(op.lease).then_some((Holder::Nobody, fence, ghosts)),
+            (Kind::Refusal, Hold::Ghost | Hold::Lease(_)) => Some((hold, fence, ghosts)),
+            (Kind::Release, _) => (hold == mine).then_some((Hold::Nobody, fence, ghosts)),
+            (Kind::Loss, _) if hold != mine => Some((hold, fence, ghosts)),
+            (Kind::Loss, _) => has_ended(op.lease).then_some((Hold::Nobody, fence, ghosts)),
         }
     }
 
@@ -234,9 +235,9 @@ impl<'a> Search<'a> {
             let fence = self.claims[lease].grant().map_or(0, |(_, fence)| fence);
             format!("worker {} (fence {fence})", self.claims[lease].worker)
         };
-        let held = states.iter().find_map(|state| match state.holder {
-            Holder::Lease(holder) if holder != *lease => Some(describe(holder)),
-            Holder::Nobody | Holder::Ghost | Holder::Lease(_) => None,
+        let held = states.iter().find_map(|state| match state.hold {
+            Hold::Lease(other) if other != *lease => Some(describe(other)),
+            Hold::Nobody | Hold::Ghost | Hold::Lease(_) => None,
         });
         let who = describe(*lease);
         let held = held.map_or_else(|| "nobody held it".to_owned(), |who| format!("{who} held it"));
@@ -258,22 +259,22 @@ impl<'a> Search<'a> {
 /// Of states that differ only in how many ghosts they have used, the most thrifty: whatever the
 /// others lead to, it leads to as well. One that is free can still become a ghost's.
 fn thrifty(states: HashSet<State>) -> HashSet<State> {
-    let mut least = HashMap::<(Holder, u64, Vec<usize>), usize>::new();
-    for State { holder, fence, ghosts, placed } in states {
-        let used = least.entry((holder, fence, placed)).or_insert(ghosts);
+    let mut least = HashMap::<(Hold, u64, Vec<usize>), usize>::new();
+    for State { hold, fence, ghosts, placed } in states {
+        let used = least.entry((hold, fence, placed)).or_insert(ghosts);
         *used = ghosts.min(*used);
     }
     let is_free_for_less = |fence: u64, placed: &Vec<usize>, ghosts: usize| {
-        let free = least.get(&(Holder::Nobody, fence, placed.clone()));
+        let free = least.get(&(Hold::Nobody, fence, placed.clone()));
         free.is_some_and(|used| *used < ghosts)
     };
     least
         .iter()
-        .filter(|((holder, fence, placed), ghosts)| {
-            *holder != Holder::Ghost || !is_free_for_less(*fence, placed, **ghosts)
+        .filter(|((hold, fence, placed), ghosts)| {
+            *hold != Hold::Ghost || !is_free_for_less(*fence, placed, **ghosts)
         })
-        .map(|((holder, fence, placed), ghosts)| State {
-            holder: *holder,
+        .map(|((hold, fence, placed), ghosts)| State {
+            hold: *hold,
             fence: *fence,
             ghosts: *ghosts,
             placed: placed.clone(),

@@ -17,13 +17,19 @@ const VARIABLE: &str = "TENURE_LOG";
 const USUAL: &str = "tenure=debug";
 
 /// Logs to stderr what `TENURE_LOG` says; with `verbose` and without that, what `tenure` does.
+/// Where all is said in JSON, so is this.
 pub(crate) fn start(verbose: bool) -> Result<(), Failure> {
     let asked = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
     if asked.is_none() && !verbose {
         return Ok(());
     }
     let filter = filter(asked.unwrap_or_else(|| USUAL.into()))?;
-    fmt().with_writer(std::io::stderr).with_ansi(has_colours()).with_env_filter(filter).init();
+    let log = fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    if say::is_in_json() {
+        log.json().flatten_event(true).init();
+    } else {
+        log.with_ansi(has_colours()).init();
+    }
     Ok(())
 }
 

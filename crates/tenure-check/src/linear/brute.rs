@@ -1,7 +1,7 @@
 //! The same question answered without any cleverness: every order is tried. What the search leaves
 //! out to be fast must not change its answer.
 
-use super::{Holder, Kind, Op, Outcome, Search};
+use super::{Hold, Kind, Op, Outcome, Search};
 use crate::grown::{Dice, Garden};
 use crate::history::History;
 use crate::record::{Record, What};
@@ -14,7 +14,7 @@ const OPS_MAX: usize = 8;
 
 #[derive(Clone, Copy, PartialEq)]
 struct Lock {
-    holder: Holder,
+    hold: Hold,
     fence: u64,
     ghosts: usize,
 }
@@ -39,15 +39,15 @@ fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
     let mut place = 0;
     while let Some(lock) = found.get(place).copied() {
         place += 1;
-        let next = match lock.holder {
-            Holder::Lease(lease) if search.ends[lease] > now => continue,
-            Holder::Lease(_) | Holder::Ghost => Lock { holder: Holder::Nobody, ..lock },
-            Holder::Nobody => {
+        let next = match lock.hold {
+            Hold::Lease(lease) if search.ends[lease] > now => continue,
+            Hold::Lease(_) | Hold::Ghost => Lock { hold: Hold::Nobody, ..lock },
+            Hold::Nobody => {
                 let asked = search.ghosts.iter().filter(|asked| **asked <= now).count();
                 if asked <= lock.ghosts {
                     continue;
                 }
-                Lock { holder: Holder::Ghost, ghosts: lock.ghosts + 1, ..lock }
+                Lock { hold: Hold::Ghost, ghosts: lock.ghosts + 1, ..lock }
             }
         };
         if !found.contains(&next) {
@@ -58,16 +58,16 @@ fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
 }
 
 fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
-    let mine = Holder::Lease(op.lease);
+    let mine = Hold::Lease(op.lease);
     match op.kind {
         Kind::Grant => {
             let (_, fence) = search.claims[op.lease].grant()?;
-            let is_free = lock.holder == Holder::Nobody && fence > lock.fence;
-            is_free.then_some(Lock { holder: mine, fence, ..lock })
+            let is_free = lock.hold == Hold::Nobody && fence > lock.fence;
+            is_free.then_some(Lock { hold: mine, fence, ..lock })
         }
-        Kind::Refusal => (lock.holder != Holder::Nobody).then_some(lock),
-        Kind::Release => (lock.holder == mine).then_some(Lock { holder: Holder::Nobody, ..lock }),
-        Kind::Loss => (lock.holder != mine).then_some(lock),
+        Kind::Refusal => (lock.hold != Hold::Nobody).then_some(lock),
+        Kind::Release => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
+        Kind::Loss => (lock.hold != mine).then_some(lock),
     }
 }
 
@@ -108,7 +108,7 @@ fn the_search_says_what_all_orders_say() {
                 continue;
             }
             let all: Vec<usize> = (0..search.ops.len()).collect();
-            let start = Lock { holder: Holder::Nobody, fence: 0, ghosts: 0 };
+            let start = Lock { hold: Hold::Nobody, fence: 0, ghosts: 0 };
             let expected = fits(&search, &all, start);
             let outcome = search.run();
             let found = matches!(outcome, Outcome::Fits);

@@ -152,3 +152,14 @@ async fn everything_is_said_in_json_when_asked() {
     assert_eq!((&held["event"], &held["key"]), (&"holding".into(), &"k".into()));
     assert_eq!(ran.stdout, "out\n");
 }
+
+#[tokio::test]
+async fn logs_are_json_where_everything_is() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.tenure(&["run", "k", "--json", "-v", "--", "true"]);
+    let ran = Ran::of(command.env("TENURE_LOG", "tenure=trace").spawn().unwrap()).await;
+    ran.expect(0, &["\"granted\""]);
+    for line in ran.stderr.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+}

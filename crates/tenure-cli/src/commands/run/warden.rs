@@ -2,10 +2,11 @@
 //! cannot: because it was killed, or because it is stopped or held up while the lease runs out.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -30,6 +31,9 @@ const COMMAND: &str = "command";
 const UNTIL: &str = "until";
 const DISMISSED: &str = "dismissed";
 
+/// What the warden says before it kills because time is over.
+const STRIKES: &[u8] = b"strikes\n";
+
 /// How long the warden looks for who is left.
 const KILLING_MAX: Duration = Duration::from_secs(2);
 
@@ -39,6 +43,7 @@ const KILLING_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Warden {
     pid: Pid,
     line: ChildStdin,
+    back: ChildStdout,
 }
 
 impl Warden {
@@ -52,14 +57,17 @@ impl Warden {
             .env_remove(owner_file::VARIABLE)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
         let line = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let back = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         // A warden that is stopped must not hold us up.
-        fcntl_setfl(&line, fcntl_getfl(&line)? | OFlags::NONBLOCK)?;
-        Ok(Self { pid: Pid::from_child(&child), line })
+        for end in [line.as_fd(), back.as_fd()] {
+            fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { pid: Pid::from_child(&child), line, back })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -76,12 +84,18 @@ impl Warden {
         self.tell(&format!("{UNTIL} {}", until.as_nanos()));
     }
 
+    /// Whether time was over, and it has killed the command or is about to.
+    pub(super) fn strikes(&mut self) -> bool {
+        matches!(self.back.read(&mut [0; STRIKES.len()]), Ok(1..))
+    }
+
     /// All went as it should: it ends without doing anything.
     pub(super) fn dismiss(mut self) {
         self.tell(DISMISSED);
     }
 
-    /// Words are so few that there is room for them as long as the warden reads.
+    /// Words are so few that there is room for them as long as the warden reads. That it has ended
+    /// is found out when it is buried.
     fn tell(&mut self, word: &str) {
         let _ = self.line.write_all(format!("{word}\n").as_bytes());
     }
@@ -117,6 +131,8 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
                 None => break,
             }
         } else if time {
+            // First of all, so that whoever finds the command killed can know why.
+            let _ = rustix::io::write(rustix::stdio::stdout(), STRIKES);
             kill_all(&whom, KILLING_MAX);
             set(&timer, 0);
         }
@@ -126,7 +142,7 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn obey(word: Word, whom: &mut Whom, timer: &impl std::os::fd::AsFd) {
+fn obey(word: Word, whom: &mut Whom, timer: &impl AsFd) {
     match word {
         Word::Command(pid) => whom.root = Some(pid),
         Word::Until(nanos) => set(timer, nanos),
@@ -135,7 +151,7 @@ fn obey(word: Word, whom: &mut Whom, timer: &impl std::os::fd::AsFd) {
 }
 
 /// On the clock that counts suspend, as beliefs are; zero is never.
-fn set(timer: &impl std::os::fd::AsFd, nanos: u64) {
+fn set(timer: &impl AsFd, nanos: u64) {
     let part = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let at = Timespec { tv_sec: part(nanos / 1_000_000_000), tv_nsec: part(nanos % 1_000_000_000) };
     let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
