@@ -15,7 +15,7 @@ use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::plain::plain;
 use crate::signals::{Signals, suspend};
-use crate::spans::{ago, ms, span};
+use crate::spans::{ms, span};
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
 use crate::trouble::Trouble;
@@ -164,12 +164,15 @@ impl Drop for LiveLine<'_> {
     }
 }
 
+/// What it says must fit on a line beside the name of a host.
 fn describe(key: &Key, status: &Status, waited: Duration) -> String {
+    // Clocks of two machines may say that it was granted later than now.
+    let held = SystemClock.wall().duration_since(status.granted_at).unwrap_or_default();
     format!(
-        "waiting for {key:?}, {}: held by {}, granted {}, ttl left {}, fence {}",
+        "waiting for {key:?}, {}: held by {} for {}, ttl left {}, fence {}",
         span(waited),
         status.holder,
-        ago(status.granted_at, SystemClock.wall()),
+        span(held),
         span(status.remaining),
         status.fence
     )

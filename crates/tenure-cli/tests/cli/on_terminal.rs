@@ -59,7 +59,7 @@ async fn while_it_waits_a_line_lives_and_then_is_gone() {
     let mut terminal = Session::start(&sandbox, &["run", "k", "--", "echo", "granted"]);
     let said = terminal.shows("ttl left").await;
     assert!(said.contains("waiting for \"k\""), "{said:?}");
-    assert!(said.contains("nightly import, granted "), "{said:?}");
+    assert!(said.contains("nightly import for "), "{said:?}");
     // It is drawn again, on the same line.
     until("second drawing", || (terminal.shown().matches("\r\u{1b}[K").count() > 1).then_some(()))
         .await;
@@ -196,7 +196,7 @@ async fn a_command_that_is_suspended_beyond_its_lease_is_killed() {
     let mut terminal = Session::start_shell(
         &sandbox,
         &format!(
-            "tenure run k --ttl 3s -- sh -c '{script}'; echo left $?; \
+            "tenure run k --ttl 5s -- sh -c '{script}'; echo left $?; \
              while ! [ -e go ]; do sleep 0.02; done; fg; exit $?"
         ),
     );

@@ -139,7 +139,7 @@ async fn a_command_that_was_suspended_for_too_long_is_killed() {
     let sandbox = Sandbox::new();
     let script = "echo $$ > pid; read line < gate; echo late > late";
     sandbox.gate();
-    let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
+    let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", script];
     let child = sandbox.tenure_by(&["env", USUAL], &words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
     send(&child, Signal::TSTP);

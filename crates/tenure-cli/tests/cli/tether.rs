@@ -127,7 +127,7 @@ async fn a_tenure_that_is_stopped_does_not_let_the_command_outlive_the_lock() {
         let sandbox = Sandbox::new();
         let script = "trap '' TERM TSTP; (trap '' TSTP; setsid sh -c 'echo $$ > far; while :; do \
                       sleep 0.02; done') & echo $$ > pid; while :; do sleep 0.02; done";
-        let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
+        let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", script];
         let child = sandbox.tenure_by(&["env", "--default-signal=TSTP"], &words).spawn().unwrap();
         let (command, far) = (sandbox.pid("pid").await, sandbox.pid("far").await);
         send(&child, signal);
@@ -156,7 +156,7 @@ async fn a_tenure_that_goes_on_just_then_knows_who_killed_the_command() {
 #[tokio::test]
 async fn a_warden_that_is_gone_is_replaced() {
     let sandbox = Sandbox::new();
-    let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
+    let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
     let child = sandbox.tenure(&words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
     let [first] = wardens(&child, command)[..] else { panic!("there is one warden") };
@@ -193,7 +193,7 @@ async fn where_nobody_can_be_seen_the_lock_is_left_to_its_ttl() {
 async fn a_full_pipe_does_not_let_the_command_outlive_the_lock() {
     let sandbox = Sandbox::new();
     let script = "echo $$ > pid; while :; do sleep 0.02; done";
-    let words = ["run", "k", "--ttl", "3s", "-v", "--", "sh", "-c", script];
+    let words = ["run", "k", "--ttl", "5s", "-v", "--", "sh", "-c", script];
     let mut command = sandbox.tenure(&words);
     // Far more than a pipe holds.
     command.env("TENURE_LOG", "trace,tenure=trace");
@@ -225,7 +225,7 @@ async fn bystanders_are_left_alone() {
     let tenure = env!("CARGO_BIN_EXE_tenure");
     let script = format!(
         "sh -c 'echo $$ > near; exec sleep 600' & \
-         exec {tenure} run k --ttl 3s -- sh -c 'echo $$ > pid; exec sleep 600'"
+         exec {tenure} run k --ttl 5s -- sh -c 'echo $$ > pid; exec sleep 600'"
     );
     let child = sandbox.started(&["bash", "-c", &script]).spawn().unwrap();
     let (command, near) = (sandbox.pid("pid").await, sandbox.pid("near").await);

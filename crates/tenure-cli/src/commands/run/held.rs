@@ -111,7 +111,7 @@ impl Job<'_> {
         let now = SystemClock.now();
         let left = guard.remaining();
         let is_wanted = self.on_lost != OnLost::Warn && !left.is_zero();
-        is_wanted.then(|| now + left.saturating_sub(kill_ahead(self.term) / 2))
+        is_wanted.then(|| now + left.saturating_sub(kill_ahead(self.term) * 3 / 4))
     }
 
     /// How long before the end of belief to act.

@@ -63,6 +63,12 @@ pub(super) fn signal(spared: &[Pid], signal: Signal) -> io::Result<()> {
 /// nobody is left or the time is over.
 pub(super) fn kill_all(whom: &Whom, at_most: Duration) {
     let end = SystemClock.now() + at_most;
+    // It takes a while to look at all there are on a busy machine.
+    if let Some(root) = whom.root
+        && let Ok(Some(command)) = look_at(root)
+    {
+        send(command, Signal::KILL);
+    }
     let mut nobody = 0;
     while nobody < 2 && SystemClock.now() < end {
         // A look that fails finds nobody, and says nothing of who is left.

@@ -55,8 +55,8 @@ impl Vigil {
         self.until = until.or(self.until);
         if self.is_to_be_renewed() {
             self.post(owner_file);
-        } else {
-            self.tell();
+        } else if let Some(until) = until {
+            self.warden.iter_mut().for_each(|warden| warden.trusts(until));
         }
         // Only then: whoever does not read this must not keep another from being posted.
         if self.warden.is_some() && std::mem::take(&mut self.is_lost) {
@@ -95,7 +95,7 @@ impl Vigil {
 
     fn post(&mut self, owner_file: &Path) {
         self.posted = SystemClock.now();
-        match Warden::post(owner_file) {
+        match Warden::post(owner_file, self.command, self.until) {
             Ok(warden) => self.warden = Some(warden),
             Err(error) if !self.is_told => {
                 let what = "what the command starts may outlive a tenure that is killed or stopped";
@@ -103,16 +103,6 @@ impl Vigil {
                 self.is_told = true;
             }
             Err(_) => {}
-        }
-        self.tell();
-        if let Some(command) = self.command {
-            self.guards(command);
-        }
-    }
-
-    fn tell(&mut self) {
-        if let Some(until) = self.until {
-            self.warden.iter_mut().for_each(|warden| warden.trusts(until));
         }
     }
 }

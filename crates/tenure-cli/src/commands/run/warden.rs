@@ -47,12 +47,19 @@ pub(super) struct Warden {
 }
 
 impl Warden {
-    /// Whoever has `owner_file` in its environment is the command, or was started by it.
-    pub(super) fn post(owner_file: &Path) -> io::Result<Self> {
+    /// Whoever has `owner_file` in its environment is the command, or was started by it. What is
+    /// known of it is told from the first moment on.
+    pub(super) fn post(
+        owner_file: &Path,
+        command: Option<Pid>,
+        until: Option<Moment>,
+    ) -> io::Result<Self> {
         let mut child = Command::new(OURSELVES)
             .arg0("tenure")
             .arg(WARDEN)
             .arg(owner_file)
+            .args(command.map(guarded))
+            .args(until.map(trusted))
             // It may itself be under a `tenure`, whose warden must not take it for a command.
             .env_remove(owner_file::VARIABLE)
             .current_dir("/")
@@ -76,12 +83,12 @@ impl Warden {
 
     /// Tells which process the command is.
     pub(super) fn guards(&mut self, command: Pid) {
-        self.tell(&format!("{COMMAND} {command}"));
+        self.tell(&guarded(command));
     }
 
     /// The command may run until then, unless another word comes.
     pub(super) fn trusts(&mut self, until: Moment) {
-        self.tell(&format!("{UNTIL} {}", until.as_nanos()));
+        self.tell(&trusted(until));
     }
 
     /// Whether time was over, and it has killed the command or is about to.
@@ -101,6 +108,14 @@ impl Warden {
     }
 }
 
+fn guarded(command: Pid) -> String {
+    format!("{COMMAND} {command}")
+}
+
+fn trusted(until: Moment) -> String {
+    format!("{UNTIL} {}", until.as_nanos())
+}
+
 /// Watches until it is dismissed or `tenure` is gone.
 pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(owner_file) = words.next() else { return Exit::Usage.into() };
@@ -110,6 +125,8 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let Ok(timer) = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC) else {
         return Exit::Internal.into();
     };
+    let told = words.filter_map(|word| parse(word.to_str()?));
+    told.for_each(|word| obey(word, &mut whom, &timer));
     let mut heard = Heard::default();
     loop {
         let stdin = io::stdin();
