@@ -103,7 +103,7 @@ pub(crate) struct StoreArgs {
 /// How long to wait for a lock that is held.
 #[derive(Args, Debug)]
 pub(crate) struct WaitArgs {
-    /// Wait at most this long, like 500ms, 10s or 1h30m [default: until it is granted]
+    /// Wait at most this long, like 10s or 1h30m [default: until it is granted]
     ///
     /// A store that fails is asked again until this time is over, or without it for 30 s on end.
     #[arg(long = "wait", value_name = "DURATION", value_parser = time, conflicts_with = "no_wait")]
