@@ -113,6 +113,8 @@ fn not_acquired(error: &tenure::Error) -> Failure {
     match error.kind() {
         ErrorKind::Held => failure.advise("use --wait to wait for it"),
         ErrorKind::TimedOut => failure.advise("use a longer --wait, or none to wait without end"),
+        ErrorKind::Unknown => failure
+            .advise("nothing stays locked; 'tenure doctor' says what is wrong with the store"),
         _ => failure,
     }
 }

@@ -125,7 +125,7 @@ async fn the_code_for_a_held_lock_can_be_chosen() {
     let guard = sandbox.locks().await.lock("k").acquire().await.unwrap();
     let words = ["run", "k", "--no-wait", "-E", "3", "--", "true"];
     sandbox.run(&words).await.expect(3, &["held by"]);
-    let words = ["run", "k", "--wait", "10ms", "-q", "-E", "0", "--", "true"];
+    let words = ["run", "k", "--wait", "1s", "-q", "-E", "0", "--", "true"];
     sandbox.run(&words).await.expect(0, &["longer --wait"]);
     guard.release().await.unwrap();
     let words = ["run", "k", "-E", "3", "--", "sh", "-c", "exit 75"];

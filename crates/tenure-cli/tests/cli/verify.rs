@@ -110,7 +110,8 @@ async fn a_store_that_keeps_the_dead_is_found_out() {
     keeper.abort();
     ran.expect(1, &[]);
     let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(found["broken"], serde_json::json!(["waiters"]), "{found}");
+    let broken = found["broken"].as_array().unwrap();
+    assert!(broken.contains(&"waiters".into()), "{found}");
     assert_ne!(found["left"], serde_json::json!([]), "{found}");
 }
 
