@@ -26,7 +26,7 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # The model
 /// - A key is free or held. It is granted when it is free, with a fence greater than all before.
-/// - It is found held only while it is held, given back only by its holder, and found lost only by
+/// - It is found held only while it is held, given back only by its hold, and found lost only by
 ///   one that holds it no more.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
@@ -68,8 +68,9 @@ struct Op {
     answered: u64,
 }
 
+/// Which lease stands on the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Holder {
+enum Hold {
     Nobody,
     /// Someone who was never told.
     Ghost(usize),
@@ -79,7 +80,7 @@ enum Holder {
 /// A state that the lock could be in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    holder: Holder,
+    hold: Hold,
     fence: u64,
     /// Which ghosts have had the key already, in order.
     ghosts: Vec<usize>,
@@ -153,8 +154,7 @@ impl<'a> Search<'a> {
             events.push((*answered, true, op));
         }
         events.sort_unstable();
-        let start =
-            State { holder: Holder::Nobody, fence: 0, ghosts: Vec::new(), placed: Vec::new() };
+        let start = State { hold: Hold::Nobody, fence: 0, ghosts: Vec::new(), placed: Vec::new() };
         let (mut states, mut open) = (HashSet::from([start]), Vec::new());
         for (at, is_answer, op) in events {
             if !is_answer {
@@ -206,19 +206,19 @@ impl<'a> Search<'a> {
     fn steps(&self, state: &State, open: &[usize], now: u64) -> Vec<State> {
         let mut steps = Vec::new();
         for op in open.iter().filter(|op| !state.placed.contains(op)) {
-            let Some((holder, fence)) = self.apply(state, &self.ops[*op], now) else {
+            let Some((hold, fence)) = self.apply(state, &self.ops[*op], now) else {
                 continue;
             };
             let mut placed = state.placed.clone();
             placed.insert(placed.partition_point(|other| other < op), *op);
             let mut ghosts = state.ghosts.clone();
-            if let Holder::Ghost(ghost) = holder
+            if let Hold::Ghost(ghost) = hold
                 && let Err(place) = ghosts.binary_search(&ghost)
             {
                 ghosts.insert(place, ghost);
             }
-            let next = State { holder, fence, ghosts, placed };
-            if holder == state.holder {
+            let next = State { hold, fence, ghosts, placed };
+            if hold == state.hold {
                 // What changes nothing takes nothing away from the others: no other way is better.
                 return vec![next];
             }
@@ -227,26 +227,24 @@ impl<'a> Search<'a> {
         steps
     }
 
-    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Holder, u64)> {
+    fn apply(&self, state: &State, op: &Op, now: u64) -> Option<(Hold, u64)> {
         let has_ended = |lease: usize| self.ends[lease] <= now;
-        let (holder, fence) = (state.holder, state.fence);
-        let mine = Holder::Lease(op.lease);
-        match (op.kind, holder) {
-            (Kind::Grant, Holder::Lease(other)) if !has_ended(other) => None,
+        let (hold, fence) = (state.hold, state.fence);
+        let mine = Hold::Lease(op.lease);
+        match (op.kind, hold) {
+            (Kind::Grant, Hold::Lease(other)) if !has_ended(other) => None,
             (Kind::Grant, _) => {
                 let (_, granted) = self.claims[op.lease].grant()?;
                 (granted > fence).then_some((mine, granted))
             }
-            (Kind::Refusal, Holder::Lease(_)) => Some((holder, fence)),
-            (Kind::Refusal, Holder::Ghost(ghost)) if self.haunts(ghost, op) => {
-                Some((holder, fence))
+            (Kind::Refusal, Hold::Lease(_)) => Some((hold, fence)),
+            (Kind::Refusal, Hold::Ghost(ghost)) if self.haunts(ghost, op) => Some((hold, fence)),
+            (Kind::Refusal, Hold::Nobody | Hold::Ghost(_)) => {
+                Some((Hold::Ghost(self.next_ghost(state, op, now)?), fence))
             }
-            (Kind::Refusal, Holder::Nobody | Holder::Ghost(_)) => {
-                Some((Holder::Ghost(self.next_ghost(state, op, now)?), fence))
-            }
-            (Kind::Release, _) => (holder == mine).then_some((Holder::Nobody, fence)),
-            (Kind::Loss, _) if holder != mine => Some((holder, fence)),
-            (Kind::Loss, _) => has_ended(op.lease).then_some((Holder::Nobody, fence)),
+            (Kind::Release, _) => (hold == mine).then_some((Hold::Nobody, fence)),
+            (Kind::Loss, _) if hold != mine => Some((hold, fence)),
+            (Kind::Loss, _) => has_ended(op.lease).then_some((Hold::Nobody, fence)),
         }
     }
 
@@ -280,9 +278,9 @@ impl<'a> Search<'a> {
             let fence = self.claims[lease].grant().map_or(0, |(_, fence)| fence);
             format!("worker {} (fence {fence})", self.claims[lease].worker)
         };
-        let held = states.iter().find_map(|state| match state.holder {
-            Holder::Lease(holder) if holder != *lease => Some(describe(holder)),
-            Holder::Nobody | Holder::Ghost(_) | Holder::Lease(_) => None,
+        let held = states.iter().find_map(|state| match state.hold {
+            Hold::Lease(hold) if hold != *lease => Some(describe(hold)),
+            Hold::Nobody | Hold::Ghost(_) | Hold::Lease(_) => None,
         });
         let who = describe(*lease);
         let held = held.map_or_else(|| "nobody held it".to_owned(), |who| format!("{who} held it"));

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use tenure::random::{Random, SystemRandom};
 
+use crate::exit::Exit;
+use crate::failure::Failure;
+
 /// A number below `sides`; 0 where the system has no randomness to give.
 pub(crate) fn below(sides: u64) -> u64 {
-    number() % sides.max(1)
+    number().unwrap_or(0) % sides.max(1)
 }
 
 /// A length of time from `least` to `most`.
@@ -16,14 +19,17 @@ pub(crate) fn between(least: Duration, most: Duration) -> Duration {
 }
 
 /// A name that nobody else has.
-pub(crate) fn name() -> String {
-    format!("{:016x}", number())
+///
+/// # Errors
+/// Where the system has no randomness to give: then it might be another's.
+pub(crate) fn name() -> Result<String, Failure> {
+    let failure = || Failure::new(Exit::Internal, "the operating system gave no random bytes");
+    number().map(|number| format!("{number:016x}")).ok_or_else(failure)
 }
 
-fn number() -> u64 {
+fn number() -> Option<u64> {
     let mut bytes = [0; 8];
-    let _ = SystemRandom.fill(&mut bytes);
-    u64::from_le_bytes(bytes)
+    SystemRandom.fill(&mut bytes).then(|| u64::from_le_bytes(bytes))
 }
 
 #[cfg(test)]
@@ -39,6 +45,6 @@ mod tests {
         }
         assert_eq!(between(most, least), most);
         assert_eq!(below(0), 0);
-        assert_ne!(name(), name());
+        assert_ne!(name().unwrap(), name().unwrap());
     }
 }

@@ -100,6 +100,27 @@ pub(crate) struct StoreArgs {
     pub(crate) namespace: Option<Namespace>,
 }
 
+/// How long to wait for a lock that is held.
+#[derive(Args, Debug)]
+pub(crate) struct WaitArgs {
+    /// Wait at most this long, like 10s or 1h30m [default: until it is granted]
+    ///
+    /// A store that fails is asked again until this time is over, or without it for 30 s on end.
+    #[arg(long = "wait", value_name = "DURATION", value_parser = time, conflicts_with = "no_wait")]
+    longest: Option<Duration>,
+
+    /// Do not wait: end with 75 when the lock is held
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl WaitArgs {
+    /// How long to wait; `None` is until it is granted.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        if self.no_wait { Some(Duration::ZERO) } else { self.longest }
+    }
+}
+
 /// What to say.
 #[derive(Args, Debug)]
 pub(crate) struct OutputArgs {
@@ -132,8 +153,24 @@ mod tests {
 
     use super::*;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        wait: WaitArgs,
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_wait_is_a_wait_of_zero() {
+        let limit =
+            |words: &[&str]| Line::try_parse_from([&["run"], words].concat()).unwrap().wait.limit();
+        assert_eq!(limit(&[]), None);
+        assert_eq!(limit(&["--no-wait"]), Some(Duration::ZERO));
+        assert_eq!(limit(&["--wait", "0s"]), Some(Duration::ZERO));
+        assert_eq!(limit(&["--wait", "2m"]), Some(Duration::from_secs(120)));
     }
 }

@@ -1,4 +1,4 @@
-//! The ttl of a lease, as people write it.
+//! Lengths of time within limits, as people write them.
 
 use std::time::Duration;
 
@@ -19,6 +19,15 @@ pub(crate) fn parse_ttl(text: &str) -> Result<Duration, String> {
     Ok(ttl)
 }
 
+/// Reads a length of time that is more than none.
+///
+/// # Errors
+/// When the text is no duration, or none at all.
+pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
+    let time = parse(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("it must be longer than 0".into()) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +38,11 @@ mod tests {
         for text in ["0s", "99ms", "25h"] {
             assert_eq!(parse_ttl(text), Err("a ttl is 100ms to 24h".into()), "{text}");
         }
+    }
+
+    #[test]
+    fn none_is_not_some() {
+        assert_eq!(parse_some("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse_some("0s"), Err("it must be longer than 0".into()));
     }
 }

@@ -17,13 +17,20 @@ const VARIABLE: &str = "TENURE_LOG";
 const USUAL: &str = "tenure=debug";
 
 /// Logs to stderr what `TENURE_LOG` says; with `verbose` and without that, what `tenure` does.
+/// Where all is said in JSON, so is this.
 pub(crate) fn start(verbose: bool) -> Result<(), Failure> {
     let asked = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
     if asked.is_none() && !verbose {
         return Ok(());
     }
     let filter = filter(asked.unwrap_or_else(|| USUAL.into()))?;
-    fmt().with_writer(std::io::stderr).with_ansi(has_colours()).with_env_filter(filter).init();
+    // Nobody to read it is no failure, and there is nobody to tell it to.
+    let log = fmt().with_writer(std::io::stderr).log_internal_errors(false).with_env_filter(filter);
+    if say::is_in_json() {
+        log.json().flatten_event(true).init();
+    } else {
+        log.with_ansi(has_colours()).init();
+    }
     Ok(())
 }
 
@@ -58,7 +65,7 @@ pub(crate) fn serve(config: &Config) -> Result<Telling, Failure> {
     let asked = std::env::var_os(VARIABLE).filter(|text| !text.is_empty());
     let configured = config.log.level.clone().map_or_else(|| "info".into(), OsString::from);
     let filter = filter(asked.unwrap_or(configured))?;
-    let text = fmt::layer().with_writer(std::io::stderr);
+    let text = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let format = config.log.format;
     let log = match format {
         LogFormat::Text => text.with_ansi(has_colours()).with_filter(filter).boxed(),

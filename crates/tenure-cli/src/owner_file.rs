@@ -5,9 +5,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use tenure::Owner;
-use tenure::random::{Random, SystemRandom};
 
+use crate::chance;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -23,12 +24,17 @@ const BYTES_MAX: u64 = 4096;
 /// # Errors
 /// `AlreadyExists`, or what else the file system says.
 pub(crate) fn write_new(path: &Path, owner: &Owner) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(path)?;
-    writeln!(file, "{}", owner.expose()).inspect_err(|_| {
+    write_to(&mut create_new(path)?, owner).inspect_err(|_| {
         let _ = std::fs::remove_file(path);
     })
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn write_to(file: &mut File, owner: &Owner) -> io::Result<()> {
+    file.write_all(format!("{}\n", owner.expose()).as_bytes())
 }
 
 /// Reads what [`write_new`] has written; `-` is stdin.
@@ -42,48 +48,67 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     text_of(File::open(path)?)
 }
 
-/// A file with the owner in a folder of this user, which goes with this value.
+/// A file for the owner in a folder of this user, which goes with this value.
+///
+/// It is empty and locked until the owner is handed out. So it tells a process that is to become
+/// the command when it may: `tenure` has looked whether it still believes in its lease after that
+/// process was there to be killed, and not before.
 #[derive(Debug)]
-pub(crate) struct OwnerFile(PathBuf);
+pub(crate) struct OwnerFile {
+    path: PathBuf,
+    file: File,
+}
 
 impl OwnerFile {
-    /// Writes the owner into a file of its own.
-    pub(crate) fn write(owner: &Owner) -> Result<Self, Failure> {
-        let path = folder().join(format!("tenure-{}-{:016x}", std::process::id(), number()?));
-        match write_new(&path, owner) {
-            Ok(()) => Ok(Self(path)),
-            Err(error) => {
-                let text = format!("the owner's file {} cannot be written", path.display());
-                Err(Failure::caused(Exit::Internal, &text, &error)
-                    .advise("name a folder that can be written in XDG_RUNTIME_DIR or TMPDIR"))
-            }
-        }
+    /// Makes the file, with nothing in it yet.
+    pub(crate) fn create() -> Result<Self, Failure> {
+        let name = format!("tenure-{}-{}", std::process::id(), chance::name()?);
+        let path = folder().join(name);
+        let file = create_new(&path).map_err(|error| not_written(&path, &error))?;
+        let made = Self { path, file };
+        flock(&made.file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| not_written(&made.path, &error.into()))?;
+        Ok(made)
+    }
+
+    /// Writes the owner: whoever waits for that goes on.
+    pub(crate) fn hand_out(&mut self, owner: &Owner) -> Result<(), Failure> {
+        write_to(&mut self.file, owner)
+            .and_then(|()| Ok(flock(&self.file, FlockOperation::Unlock)?))
+            .map_err(|error| not_written(&self.path, &error))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
+}
+
+/// Waits until the owner is handed out, or whoever made the file is gone: then it is not.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn is_handed_out(path: &Path) -> io::Result<bool> {
+    let file = File::open(path)?;
+    flock(&file, FlockOperation::LockShared)?;
+    Ok(file.metadata()?.len() > 0)
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    let text = format!("the owner's file {} cannot be written", path.display());
+    Failure::caused(Exit::Internal, &text, error)
+        .advise("name a folder that can be written in XDG_RUNTIME_DIR or TMPDIR")
 }
 
 impl Drop for OwnerFile {
     fn drop(&mut self) {
         // Whoever has removed it before has done what is to be done.
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
 fn folder() -> PathBuf {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     own.filter(|path| path.is_absolute() && path.is_dir()).unwrap_or_else(std::env::temp_dir)
-}
-
-fn number() -> Result<u64, Failure> {
-    let mut bytes = [0; 8];
-    if SystemRandom.fill(&mut bytes) {
-        Ok(u64::from_le_bytes(bytes))
-    } else {
-        Err(Failure::new(Exit::Internal, "the operating system gave no random bytes"))
-    }
 }
 
 fn text_of(source: impl Read) -> io::Result<String> {
@@ -95,6 +120,27 @@ fn text_of(source: impl Read) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_left_empty_hands_out_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("owner");
+        let file = create_new(&path).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let waiting = {
+            let path = path.clone();
+            std::thread::spawn(move || is_handed_out(&path).unwrap())
+        };
+        drop(file);
+        assert!(!waiting.join().unwrap());
+        let file = File::options().write(true).open(&path).unwrap();
+        let mut made = OwnerFile { path: path.clone(), file };
+        made.hand_out(&Owner::parse("secret").unwrap()).unwrap();
+        assert!(is_handed_out(&path).unwrap());
+        assert_eq!(read(&path).unwrap(), "secret");
+        drop(made);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn the_end_of_the_line_is_no_part_of_the_owner() {

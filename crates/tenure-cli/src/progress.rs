@@ -1,7 +1,7 @@
 //! One line on stderr that shows how far a command is: on a terminal only.
 
 use std::cell::Cell;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use tenure::clock::{Clock, Moment, SystemClock};
@@ -41,7 +41,7 @@ impl Progress {
             self.next.set(now + DRAW);
             let width = terminal::width(&io::stderr()).saturating_sub(1);
             let line = line(share, text, self.has_blocks, width);
-            let _ = io::stderr().write_all(format!("\r\u{1b}[K{line}").as_bytes());
+            terminal::redraw(&line);
         }
     }
 }
@@ -49,7 +49,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_shown {
-            let _ = io::stderr().write_all(b"\r\x1b[K");
+            terminal::redraw("");
         }
     }
 }

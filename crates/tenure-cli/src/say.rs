@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::json;
+use tenure::error::Chain;
 
 use crate::failure::Failure;
 use crate::plain::plain;
@@ -26,6 +27,12 @@ pub(crate) fn is_in_json() -> bool {
 /// Says that something failed or went another way than asked.
 pub(crate) fn error(what: &dyn Display) {
     told("warning", &json!({ "message": what.to_string() }), || format!("tenure: {what}"));
+}
+
+/// Says that a lock which is not needed any more stays for a while.
+pub(crate) fn not_given_back(why: &tenure::Error) {
+    let why = Chain(why);
+    error(&format_args!("warning: the lock was not given back and ends with its ttl: {why}"));
 }
 
 /// Says why the command ends otherwise than asked.

@@ -9,8 +9,11 @@ use crate::chance;
 use crate::failure::Failure;
 
 /// A namespace that nobody else has.
-pub(crate) fn namespace(command: &str) -> String {
-    format!("tenure-{command}-{}", chance::name())
+///
+/// # Errors
+/// As [`chance::name`].
+pub(crate) fn namespace(command: &str) -> Result<String, Failure> {
+    Ok(format!("tenure-{command}-{}", chance::name()?))
 }
 
 /// The locks of a namespace, with leases of this ttl.
@@ -21,7 +24,7 @@ pub(crate) async fn locks(
 ) -> Result<Locks, Failure> {
     let builder = Locks::builder().shared(true).namespace(namespace).default_ttl(ttl);
     let opened = builder.open_on(store).await;
-    opened.map_err(|error| Failure::of_error(&error.during(Operation::Open)))
+    opened.map_err(|error| Failure::advised(&error.during(Operation::Open)))
 }
 
 #[cfg(test)]
@@ -30,8 +33,8 @@ mod tests {
 
     #[test]
     fn a_scratch_namespace_is_one_and_new() {
-        let first = namespace("verify");
+        let first = namespace("verify").unwrap();
         assert!(tenure::Namespace::new(&first).is_ok() && first.starts_with("tenure-verify-"));
-        assert_ne!(first, namespace("verify"));
+        assert_ne!(first, namespace("verify").unwrap());
     }
 }

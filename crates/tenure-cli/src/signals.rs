@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::io::{self, IsTerminal};
 use std::task::Poll;
 
 use rustix::process::{Signal, getpid, kill_process};
@@ -10,6 +9,7 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// All of them would end a process that does nothing about them.
 const PASSED_ON: [Signal; 6] =
@@ -30,9 +30,9 @@ impl Signals {
     pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
         let mut streams = Vec::with_capacity(PASSED_ON.len() + 1);
-        // On a terminal the command is in our group, and the kernel suspends both, or neither where
+        // With a terminal the command is in our group, and the kernel suspends both, or neither where
         // nobody could have them go on.
-        let suspension = (!uses_terminal()).then_some(Signal::TSTP);
+        let suspension = (!terminal::is_there()).then_some(Signal::TSTP);
         for passed_on in PASSED_ON.into_iter().chain(suspension) {
             if !is_in(ignored, passed_on) {
                 streams.push((passed_on, stream(SignalKind::from_raw(passed_on.as_raw()))?));
@@ -63,12 +63,6 @@ impl Signals {
             }
         }
     }
-}
-
-/// Whether a command could use a terminal through what it inherits. It then shares our group,
-/// because in another one it could not.
-pub(crate) fn uses_terminal() -> bool {
-    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 /// Suspends this process, as SIGTSTP would have. Returns when it is told to go on.

@@ -1,9 +1,14 @@
-//! What a terminal can show.
+//! What a terminal can show, and whether this process belongs to one.
 
-use std::io::IsTerminal;
-use std::os::fd::AsFd;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::termios::tcgetwinsize;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::getpgrp;
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
+
+/// To the beginning of the line, and away with what is on it.
+pub(crate) const ERASE: &str = "\r\u{1b}[K";
 
 /// The width that is used where nobody says how wide it is.
 const USUAL_WIDTH: usize = 80;
@@ -23,6 +28,28 @@ pub(crate) fn known_width(stream: &impl AsFd) -> Option<usize> {
 /// Whether block characters can be drawn there: on a terminal that shows UTF-8.
 pub(crate) fn has_blocks(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && is_utf8(|name| std::env::var(name).ok())
+}
+
+/// Shows the text on stderr in place of what the line had; none erases it. It must be safe to show
+/// already.
+pub(crate) fn redraw(text: &str) {
+    let _ = io::stderr().write_all(format!("{ERASE}{text}").as_bytes());
+}
+
+/// Whether this process has a terminal whose keys make signals: also when none of its streams is
+/// that terminal, because a program may open it by its name.
+pub(crate) fn is_there() -> bool {
+    controlling().is_some()
+}
+
+/// Whether that terminal sends its signals to our process group now.
+pub(crate) fn is_ours() -> bool {
+    controlling().is_some_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
+}
+
+fn controlling() -> Option<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open("/dev/tty", flags, Mode::empty()).ok()
 }
 
 /// As the C library decides it: the first of these that says anything.

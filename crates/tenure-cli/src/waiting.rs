@@ -1,22 +1,24 @@
 //! Waiting for the lock, and what is shown meanwhile: on a terminal a line that lives, otherwise a
 //! line for each change.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
 use tenure::clock::{Clock, Moment, SystemClock};
-use tenure::{ErrorKind, Guard, Key, LockRequest, Locks, Status, Waiting};
+use tenure::{ErrorKind, Guard, Key, LockRequest, Locks, Retry, Status, Waiting};
 
 use crate::cli::OutputArgs;
 use crate::failure::Failure;
 use crate::plain::plain;
 use crate::signals::{Signals, suspend};
-use crate::spans::{ago, ms, span};
+use crate::spans::{ms, span};
 use crate::status_line::StatusLine;
 use crate::style::{Style, Tone};
+use crate::trouble::Trouble;
 use crate::{say, terminal};
 
 const FIRST_LOOK: Duration = Duration::from_millis(300);
@@ -30,16 +32,56 @@ pub(crate) async fn acquire(
     output: &OutputArgs,
     signals: &mut Signals,
 ) -> Result<Result<Guard, Signal>, Failure> {
+    let asked = ask(locks, key, request, output, signals, || {}).await;
+    asked.map_err(|error| not_acquired(&error))
+}
+
+/// As [`acquire`], through all failures of the store that may pass. They are said, and that they
+/// have.
+pub(crate) async fn acquire_at_last(
+    locks: &Locks,
+    key: &Key,
+    request: LockRequest,
+    output: &OutputArgs,
+    signals: &mut Signals,
+) -> Result<Result<Guard, Signal>, Failure> {
+    let trouble = Arc::new(Trouble::default());
+    loop {
+        let heard = Arc::clone(&trouble);
+        let heard = move || heard.is_over();
+        match ask(locks, key, request.clone(), output, signals, heard).await {
+            Err(error) if error.retry() != Retry::Never => trouble.tell(&error),
+            asked => {
+                trouble.is_over();
+                return asked.map_err(|error| not_acquired(&error));
+            }
+        }
+    }
+}
+
+/// Asks until it is granted or refused, or a signal comes. Calls `heard` when the store has said
+/// that another holds the lock.
+async fn ask(
+    locks: &Locks,
+    key: &Key,
+    request: LockRequest,
+    output: &OutputArgs,
+    signals: &mut Signals,
+    heard: impl Fn() + Send + Sync + 'static,
+) -> tenure::Result<Result<Guard, Signal>> {
     let mut live = LiveLine::new(key, output);
     let is_told = !output.quiet && live.is_none();
-    let request = if is_told { request.on_wait(tell) } else { request };
+    let request = request.on_wait(move |waiting| {
+        heard();
+        if is_told {
+            tell(waiting);
+        }
+    });
     let mut acquired = pin!(request.acquire());
     loop {
         tokio::select! {
             biased;
-            guard = &mut acquired => {
-                return guard.map(Ok).map_err(|error| not_acquired(&error));
-            }
+            guard = &mut acquired => return guard.map(Ok),
             signal = signals.next() => match signal {
                 Signal::TSTP => suspend(),
                 signal => return Ok(Err(signal)),
@@ -67,10 +109,12 @@ pub(crate) fn say_holding(guard: &Guard) {
 }
 
 fn not_acquired(error: &tenure::Error) -> Failure {
-    let failure = Failure::of_error(error);
+    let failure = Failure::advised(error);
     match error.kind() {
         ErrorKind::Held => failure.advise("use --wait to wait for it"),
         ErrorKind::TimedOut => failure.advise("use a longer --wait, or none to wait without end"),
+        ErrorKind::Unknown => failure
+            .advise("nothing stays locked; 'tenure doctor' says what is wrong with the store"),
         _ => failure,
     }
 }
@@ -109,8 +153,7 @@ impl<'a> LiveLine<'a> {
     fn draw(&mut self, text: &str) {
         let width = terminal::width(&io::stderr());
         let text: String = plain(text).chars().take(width.saturating_sub(1)).collect();
-        let text = Style::of(&io::stderr()).paint(Tone::Faint, &text);
-        let _ = io::stderr().write_all(format!("\r\u{1b}[K{text}").as_bytes());
+        terminal::redraw(&Style::of(&io::stderr()).paint(Tone::Faint, &text));
         self.is_drawn = true;
     }
 }
@@ -118,17 +161,20 @@ impl<'a> LiveLine<'a> {
 impl Drop for LiveLine<'_> {
     fn drop(&mut self) {
         if self.is_drawn {
-            let _ = io::stderr().write_all(b"\r\x1b[K");
+            terminal::redraw("");
         }
     }
 }
 
+/// What it says must fit on a line beside the name of a host.
 fn describe(key: &Key, status: &Status, waited: Duration) -> String {
+    // Clocks of two machines may say that it was granted later than now.
+    let held = SystemClock.wall().duration_since(status.granted_at).unwrap_or_default();
     format!(
-        "waiting for {key:?}, {}: held by {} since {}, ttl left {}, fence {}",
+        "waiting for {key:?}, {}: held by {} for {}, ttl left {}, fence {}",
         span(waited),
         status.holder,
-        ago(status.granted_at, SystemClock.wall()),
+        span(held),
         span(status.remaining),
         status.fence
     )

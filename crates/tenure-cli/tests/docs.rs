@@ -159,6 +159,28 @@ fn the_first_lines_of_the_readme_run_a_command_and_lock_something_with_curl() {
     assert!(is_like(serve, granted), "{serve}");
 }
 
+/// What a person types there, and what is printed: of the same form, with other names and times.
+#[test]
+fn the_console_of_the_readme_shows_what_is_printed() {
+    let (_, rest) = README.split_once("```console\n$ tenure list\n").unwrap();
+    let (list, rest) = rest.split_once("$ tenure doctor\n").unwrap();
+    let (doctor, _) = rest.split_once("\n…\n```").unwrap();
+    let example = |script: &str| Example { line: 0, script: script.to_owned(), prints: None };
+    let printed = run(&[example("tenure run import -- tenure list"), example("tenure doctor")]);
+    let cells = |line: &str| line.split("  ").filter(|cell| !cell.trim().is_empty()).count();
+    let (shown, found): (Vec<_>, Vec<_>) = (list.lines().collect(), printed[0].lines().collect());
+    let head = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(head(shown[0]), head(found[0]));
+    assert_eq!(shown.iter().map(|line| cells(line)).collect::<Vec<_>>(), [5, 5]);
+    assert_eq!(found.iter().map(|line| cells(line)).collect::<Vec<_>>(), [5, 5], "{printed:?}");
+    assert!(found[1].starts_with("import  "), "{printed:?}");
+    let (store, class) = doctor.split_once('\n').unwrap();
+    let (file, _) = store.split_once("/home/ann/.local/share").unwrap();
+    let expected: Vec<_> = printed[1].lines().take(2).collect();
+    assert!(expected[0].starts_with(file) && expected[0].ends_with("/tenure/locks.db"));
+    assert_eq!(expected[1], class);
+}
+
 #[test]
 fn every_variable_of_the_command_line_is_on_the_server_s_page() {
     let help = Command::new(env!("CARGO_BIN_EXE_tenure")).args(["serve", "--help"]).output();

@@ -1,7 +1,7 @@
 //! The same question answered without any cleverness: every order is tried. What the search leaves
 //! out to be fast must not change its answer.
 
-use super::{Holder, Kind, Op, Outcome, Search};
+use super::{Hold, Kind, Op, Outcome, Search};
 use crate::grown::{Dice, Garden};
 use crate::history::History;
 use crate::record::{Record, What};
@@ -15,7 +15,7 @@ const OPS_MAX: usize = 8;
 
 #[derive(Clone, PartialEq)]
 struct Lock {
-    holder: Holder,
+    hold: Hold,
     fence: u64,
     /// Which ghosts have had the key already.
     ghosts: Vec<usize>,
@@ -41,15 +41,15 @@ fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
     let mut place = 0;
     while let Some(lock) = found.get(place).cloned() {
         place += 1;
-        let next: Vec<Lock> = match lock.holder {
-            Holder::Lease(lease) if search.ends[lease] > now => continue,
-            Holder::Lease(_) | Holder::Ghost(_) => vec![Lock { holder: Holder::Nobody, ..lock }],
-            Holder::Nobody => (0..search.ghosts.len())
+        let next: Vec<Lock> = match lock.hold {
+            Hold::Lease(lease) if search.ends[lease] > now => continue,
+            Hold::Lease(_) | Hold::Ghost(_) => vec![Lock { hold: Hold::Nobody, ..lock }],
+            Hold::Nobody => (0..search.ghosts.len())
                 .filter(|ghost| search.ghosts[*ghost].asked <= now && !lock.ghosts.contains(ghost))
                 .map(|ghost| {
                     let mut ghosts = [&lock.ghosts[..], &[ghost]].concat();
                     ghosts.sort_unstable();
-                    Lock { holder: Holder::Ghost(ghost), fence: lock.fence, ghosts }
+                    Lock { hold: Hold::Ghost(ghost), fence: lock.fence, ghosts }
                 })
                 .collect(),
         };
@@ -63,20 +63,20 @@ fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
 }
 
 fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
-    let mine = Holder::Lease(op.lease);
+    let mine = Hold::Lease(op.lease);
     match op.kind {
         Kind::Grant => {
             let (_, fence) = search.claims[op.lease].grant()?;
-            let is_free = lock.holder == Holder::Nobody && fence > lock.fence;
-            is_free.then_some(Lock { holder: mine, fence, ..lock })
+            let is_free = lock.hold == Hold::Nobody && fence > lock.fence;
+            is_free.then_some(Lock { hold: mine, fence, ..lock })
         }
-        Kind::Refusal => match lock.holder {
-            Holder::Nobody => None,
-            Holder::Ghost(ghost) => search.haunts(ghost, op).then_some(lock),
-            Holder::Lease(_) => Some(lock),
+        Kind::Refusal => match lock.hold {
+            Hold::Nobody => None,
+            Hold::Ghost(ghost) => search.haunts(ghost, op).then_some(lock),
+            Hold::Lease(_) => Some(lock),
         },
-        Kind::Release => (lock.holder == mine).then_some(Lock { holder: Holder::Nobody, ..lock }),
-        Kind::Loss => (lock.holder != mine).then_some(lock),
+        Kind::Release => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
+        Kind::Loss => (lock.hold != mine).then_some(lock),
     }
 }
 
@@ -119,7 +119,7 @@ fn the_search_says_what_all_orders_say() {
                 continue;
             }
             let all: Vec<usize> = (0..search.ops.len()).collect();
-            let start = Lock { holder: Holder::Nobody, fence: 0, ghosts: Vec::new() };
+            let start = Lock { hold: Hold::Nobody, fence: 0, ghosts: Vec::new() };
             let expected = fits(&search, &all, start);
             let outcome = search.run();
             let found = matches!(outcome, Outcome::Fits);

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tenure::error::Chain;
 use tenure::{Key, Lease, LockRequest, Locks};
 
-use crate::cli::{OutputArgs, StoreArgs, key, time};
+use crate::cli::{OutputArgs, StoreArgs, WaitArgs, key};
 use crate::duration::parse_ttl;
 use crate::exit::{self, Exit};
 use crate::failure::Failure;
@@ -49,13 +48,8 @@ pub(crate) struct AcquireArgs {
     #[arg(value_parser = key)]
     key: Key,
 
-    /// Wait at most this long, like 500ms, 10s or 1h30m [default: without end]
-    #[arg(long, value_name = "DURATION", value_parser = time, conflicts_with = "no_wait")]
-    wait: Option<Duration>,
-
-    /// Do not wait: end with 75 when the lock is held
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
 
     /// How long the lock is held when nobody renews it
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, default_value = "30s")]
@@ -111,17 +105,14 @@ async fn acquire_on(
     let Err(failure) = hand_over(&lease, args) else { return Ok(Exit::SUCCESS) };
     // Nobody knows the owner: nobody could give it back.
     if let Err(error) = locks.release(lease.key.as_str(), &lease.owner).await {
-        say::error(&format_args!(
-            "warning: the lock was not given back and ends with its ttl: {}",
-            Chain(&error)
-        ));
+        say::not_given_back(&error);
     }
     Err(failure)
 }
 
 fn request(locks: &Locks, args: &AcquireArgs) -> LockRequest {
     let mut request = locks.lock(args.key.as_str()).ttl(args.ttl).keep_alive(false);
-    if let Some(wait) = if args.no_wait { Some(Duration::ZERO) } else { args.wait } {
+    if let Some(wait) = args.wait.limit() {
         request = request.wait(wait);
     }
     match &args.note {

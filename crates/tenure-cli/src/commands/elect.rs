@@ -6,15 +6,17 @@ use std::time::Duration;
 use clap::Args;
 use tenure::{Guard, Key, Locks};
 
-use super::run::held::{Ended, Job, OnLost, give_back, let_go};
+use super::run::held::{Ended, Job, OnLost};
 use super::run::note::note;
+use super::run::settle::settle;
 use crate::cli::{OutputArgs, StoreArgs, key};
 use crate::duration::parse_ttl;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::open::{self, Terms};
+use crate::say;
 use crate::signals::Signals;
-use crate::waiting::{acquire, say_holding};
-use crate::{open, say};
+use crate::waiting::{acquire_at_last, say_holding};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,11 +30,15 @@ How it goes:
   It waits to be elected, which is to hold the lock NAME, and runs the command. When the leadership
   is lost, the command is stopped before another can be elected, and it stands for election again.
   When the command ends by itself, so does tenure, with its exit code, and another is elected.
+  A store that fails, once it was open, is asked again for as long as it takes, and this is said.
   Environment and signals are those of 'tenure run'.
 
 Exit codes:
   Those of 'tenure run', but never 75, because it waits. 76: the lock was taken away just when the
   command ended, or something of the command could not be stopped.";
+
+/// After how long on end a store that fails is said to.
+const OUTAGE_TOLD: Duration = Duration::from_secs(5);
 
 /// Run a command while this machine is the leader
 ///
@@ -62,7 +68,8 @@ pub(crate) struct ElectArgs {
 /// Runs the command whenever this process leads, until it ends by itself or a signal ends it.
 pub(crate) async fn elect(args: &ElectArgs) -> Result<Exit, Failure> {
     let work = async |locks: &Locks, signals: &mut Signals| stand(locks, args, signals).await;
-    open::using(&args.store, args.output.verbose, args.ttl, work).await
+    let terms = Terms { ttl: args.ttl, outage_max: OUTAGE_TOLD };
+    open::using(&args.store, args.output.verbose, terms, work).await
 }
 
 async fn stand(locks: &Locks, args: &ElectArgs, signals: &mut Signals) -> Result<Exit, Failure> {
@@ -72,11 +79,12 @@ async fn stand(locks: &Locks, args: &ElectArgs, signals: &mut Signals) -> Result
             Some(note) => request.holder(&note),
             None => request,
         };
-        let guard = match acquire(locks, &args.name, request, &args.output, signals).await? {
+        let elected = acquire_at_last(locks, &args.name, request, &args.output, signals);
+        let guard = match elected.await? {
             Ok(guard) => guard,
             Err(signal) => return Ok(Exit::of_signal(signal)),
         };
-        if let Some(ended) = lead(args, guard, signals).await? {
+        if let Some(ended) = lead(locks, args, guard, signals).await? {
             return Ok(ended);
         }
     }
@@ -84,6 +92,7 @@ async fn stand(locks: &Locks, args: &ElectArgs, signals: &mut Signals) -> Result
 
 /// One term of office; `None` when it was lost.
 async fn lead(
+    locks: &Locks,
     args: &ElectArgs,
     guard: Guard,
     signals: &mut Signals,
@@ -92,20 +101,13 @@ async fn lead(
         say_holding(&guard);
     }
     let job = Job { command: &args.command, term: args.ttl, on_lost: OnLost::Term };
-    match job.run(&guard, signals).await {
-        Ok(Ended::Itself(exit)) => give_back(guard).await.map(|()| Some(exit)),
-        Ok(Ended::Lost(failure)) => {
-            let_go(guard).await;
+    let ended = job.run(&guard, signals).await;
+    let is_lost = matches!(ended, Ok(Ended::Lost(_) | Ended::NotBegun(_)));
+    match settle(locks, guard, ended, None).await {
+        Err(failure) if is_lost => {
             say::error(&failure);
             Ok(None)
         }
-        Ok(Ended::Remains(failure)) => {
-            let _ = guard.detach();
-            Err(failure)
-        }
-        Err(failure) => {
-            let_go(guard).await;
-            Err(failure)
-        }
+        outcome => outcome.map(Some),
     }
 }

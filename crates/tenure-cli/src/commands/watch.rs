@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use serde::Serialize;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::watch::Watch;
-use tenure::{Key, Locks, Status};
+use tenure::{Key, Locks, Retry, Status};
 use tenure_api::rfc3339;
 
 use crate::cli::{OutputArgs, StoreArgs, key};
@@ -35,7 +35,7 @@ Lines:
   free     released, by its owner or by force, or expired: its ttl was over
   In JSON these are in 'event', with the time in 'at', and for free in 'how'. A grant that comes and
   goes between two looks may be missed: the next fence tells. A store that fails is said on stderr
-  and asked again.";
+  and asked again, unless it will go on to fail.";
 
 const CODES: [(Exit, &str); 2] = [
     (Exit::SUCCESS, "it was ended by Ctrl-C (SIGINT)"),
@@ -160,7 +160,8 @@ impl<'a> Lookout<'a> {
         Self { locks, key, output, last: None, trouble: Trouble::default() }
     }
 
-    /// Looks, and looks again when the key may have changed. Ends only when nobody reads any more.
+    /// Looks, and looks again when the key may have changed. Ends when nobody reads any more, or the
+    /// store fails for good.
     async fn run(mut self) -> Result<Infallible, Failure> {
         let mut watch = None;
         loop {
@@ -170,6 +171,9 @@ impl<'a> Lookout<'a> {
                     self.tell(&seen)?;
                     self.last = Some(seen);
                     self.pause(watch.as_mut()).await;
+                }
+                Err(error) if error.retry() == Retry::Never => {
+                    return Err(Failure::advised(&error));
                 }
                 Err(error) => {
                     self.trouble.tell(&error);

@@ -37,3 +37,15 @@ async fn the_next_one_waits_for_it() {
     sandbox.run(&["run", "k", "--no-wait", "--", "true"]).await.expect(75, &["held by"]);
     sandbox.run(&["run", "k", "--wait", "30s", "-q", "--", "true"]).await.expect(0, &[]);
 }
+
+/// What is left of the time may be less than any lease can have.
+#[tokio::test]
+async fn a_rest_that_is_shorter_than_any_ttl_is_no_trouble() {
+    let sandbox = Sandbox::new();
+    for _ in 0..5 {
+        let words = ["run", "k", "--ttl", "1s", "--at-least", "250ms", "--", "sleep", "0.2"];
+        let ran = sandbox.run(&words).await;
+        ran.expect(0, &[]);
+        assert!(!ran.stderr.contains("warning"), "{ran:?}");
+    }
+}

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::sandbox::{Ran, Sandbox};
+use crate::terminal::Terminal;
 
 #[tokio::test]
 async fn everything_is_measured_and_drawn_in_plain_text() {
@@ -73,4 +74,22 @@ async fn what_cannot_be_measured_is_told() {
     run(&["--store", "memory:"]).await.expect(69, &["local to this process"]);
     run(&["--only", "nothing"]).await.expect(64, &["possible values"]);
     run(&["--seconds", "0"]).await.expect(64, &["error"]);
+}
+
+#[tokio::test]
+async fn on_a_terminal_a_bar_grows_and_is_gone() {
+    let sandbox = Sandbox::new();
+    let mut terminal = Terminal::new(80, 24);
+    let mut command = sandbox.tenure(&["bench", "--seconds", "1", "--only", "cycle"]);
+    let child = command.env("LC_ALL", "C").stderr(terminal.stream()).spawn().unwrap();
+    let ran = Ran::of(child).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let text = terminal.read().unwrap();
+    let shown: Vec<&str> = text.split("\r\u{1b}[K").collect();
+    let is_bar =
+        |line: &&&str| line.contains(" %  ") && line.trim_start_matches(['#', '.']) != **line;
+    assert!(shown.iter().filter(is_bar).count() > 2, "{text:?}");
+    let full = |line: &&str| line.matches('#').count();
+    assert!(shown.iter().map(full).is_sorted_by(|a, b| a <= b || *b == 0), "{text:?}");
+    assert_eq!(shown.last(), Some(&""), "{text:?}");
 }

@@ -96,15 +96,19 @@ async fn arguments_are_passed_as_they_are() {
 #[tokio::test]
 async fn the_lock_is_kept_alive_past_its_ttl() {
     let sandbox = Sandbox::new();
-    let words = ["run", "k", "--ttl", "2s", "--", "sh", "-c", "echo $$ > started; cat gate"];
+    const TTL: Duration = Duration::from_secs(4);
+    let words = ["run", "k", "--ttl", "4s", "--", "sh", "-c", "echo $$ > started; cat gate"];
     sandbox.gate();
     let child = sandbox.tenure(&words).spawn().unwrap();
     sandbox.line("started").await;
     let locks = sandbox.locks().await;
     let fence = locks.status("k").await.unwrap().unwrap().fence;
     let start = SystemClock.now();
-    SystemClock.sleep_until(start + Duration::from_millis(3500)).await;
-    assert_eq!(locks.status("k").await.unwrap().map(|status| status.fence), Some(fence));
+    // Longer than a lease that nobody has renewed.
+    while SystemClock.now().since(start) < TTL + TTL / 4 {
+        assert_eq!(locks.status("k").await.unwrap().map(|status| status.fence), Some(fence));
+        SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(20)).await;
+    }
     sandbox.open_gate();
     Ran::of(child).await.expect(0, &[]);
     assert!(!locks.is_locked("k").await.unwrap());

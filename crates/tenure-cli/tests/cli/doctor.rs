@@ -1,6 +1,7 @@
 //! `tenure doctor`: what a store is worth.
 
 use crate::sandbox::{Ran, Sandbox, json};
+use crate::snapshot::assert_kept;
 use crate::terminal::Terminal;
 
 #[tokio::test]
@@ -99,4 +100,14 @@ async fn no_password_is_shown() {
         assert!(ran.stdout.contains("redis"), "{ran:?}");
         assert!(!ran.stdout.contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran:?}");
     }
+}
+
+/// The store whose findings are the same everywhere.
+#[tokio::test]
+async fn the_report_is_as_it_was() {
+    let ran = Sandbox::new().run(&["doctor", "--store", "memory:"]).await;
+    ran.expect(1, &[]);
+    let (text, time) = ran.stdout.trim_end().rsplit_once("a read takes about ").unwrap();
+    assert!(time.ends_with('s'), "{ran:?}");
+    assert_kept("doctor-memory.txt", &format!("{text}a read takes about <time>\n"));
 }

@@ -58,3 +58,25 @@ async fn a_command_that_ends_ends_the_office() {
     sandbox.run(&words).await.expect(6, &[]);
     assert_eq!(sandbox.locks().await.status("office").await.unwrap(), None);
 }
+
+/// A store that was away for longer than an acquire bears it: whoever stood for election still does.
+#[cfg(feature = "remote")]
+#[tokio::test]
+async fn candidates_outlast_a_store_that_is_away() {
+    let sandbox = Sandbox::new();
+    let listen = format!("127.0.0.1:{}", tenure_testkit::servers::free_port().unwrap());
+    let (mut server, url) = sandbox.serve(&listen).await;
+    let words = ["elect", "office", "--ttl", "3s", "--store", &url, "--", "sh", "-c", LEAD];
+    let mut child = sandbox.tenure(&words).spawn().unwrap();
+    let (leader, fence) = nth_leader(&sandbox, 1).await;
+    server.kill().await.unwrap();
+    until_said(&mut child, "trying again").await;
+    assert!(!is_running(crate::sandbox::pid(leader)));
+    let (mut server, _) = sandbox.serve(&listen).await;
+    until_said(&mut child, "the store answers again").await;
+    let (_, higher) = nth_leader(&sandbox, 2).await;
+    assert!(higher > fence, "{higher} after {fence}");
+    send(&child, Signal::TERM);
+    Ran::of(child).await.expect(143, &[]);
+    server.kill().await.unwrap();
+}

@@ -2,7 +2,7 @@
 
 use tenure_testkit::servers::{Kind, fresh_room, kinds};
 
-use crate::sandbox::{Ran, Sandbox, until_said};
+use crate::sandbox::{Printed, Ran, Sandbox, json};
 
 /// One kind of server for each store: what its variants differ in is not the command's business.
 /// The server of our own is started as the command that it is.
@@ -51,9 +51,36 @@ async fn all_commands(name: &str, url: &str) {
     let force = ["force-release", "job", "--reason", "a test", "--yes"];
     run(&sandbox, url, &force).await.expect(0, &[]);
     run(&sandbox, url, &["run", "job", "--no-wait", "--", "true"]).await.expect(0, &[]);
-    let doctor = run(&sandbox, url, &["doctor", "--json"]).await;
-    let doctor: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
-    assert!(["F", "E"].iter().any(|class| doctor["class"] == *class), "{name}: {doctor}");
+    looks_and_trials(name, &sandbox, url).await;
+}
+
+/// What goes on for a while, and what tries the store out.
+async fn looks_and_trials(name: &str, sandbox: &Sandbox, url: &str) {
+    let watch = ["watch", "office", "--json"];
+    let mut watch = sandbox.tenure(&watch).env("TENURE_STORE", url).spawn().unwrap();
+    let mut seen = Printed::by(&mut watch);
+    assert_eq!(seen.json().await["event"], "free", "{name}");
+    // It holds until the watch has seen it: some stores are looked at only now and then.
+    sandbox.gate();
+    let elect = ["elect", "office", "--ttl", "5s", "--", "cat", "gate"];
+    let leader = sandbox.tenure(&elect).env("TENURE_STORE", url).spawn().unwrap();
+    assert_eq!(seen.json().await["event"], "granted", "{name}");
+    sandbox.open_gate();
+    Ran::of(leader).await.expect(0, &[]);
+    assert_eq!(seen.json().await["event"], "free", "{name}");
+    watch.kill().await.unwrap();
+
+    let doctor = run(sandbox, url, &["doctor", "--json"]).await;
+    let report = json(&doctor.stdout);
+    let code = if report["class"] == "F" { 0 } else { 1 };
+    assert_eq!(doctor.code, Some(code), "{name}: {doctor:?}");
+    assert!(code == 0 || report["class"] == "E", "{name}: {report}");
+
+    let verify = ["verify", "--for", "2s", "--ttl", "2s", "--workers", "2", "--keys", "2"];
+    run(sandbox, url, &verify).await.expect(0, &[]);
+    let bench = run(sandbox, url, &["bench", "--seconds", "1", "--only", "cycle", "--json"]).await;
+    bench.expect(0, &[]);
+    assert!(json(&bench.stdout)["results"][0]["count"].as_u64() > Some(0), "{name}: {bench:?}");
 }
 
 #[tokio::test]
@@ -72,10 +99,8 @@ async fn every_command_works_on_every_store() {
 #[tokio::test]
 async fn every_command_works_on_a_server() {
     let sandbox = Sandbox::new();
-    let mut server = sandbox.tenure(&["serve", "--listen", "127.0.0.1:0"]).spawn().unwrap();
-    let said = until_said(&mut server, "serving on http://").await;
-    let address = said.split("http://").nth(1).unwrap().trim();
-    all_commands("remote", &format!("tenure://{address}")).await;
+    let (mut server, url) = sandbox.serve("127.0.0.1:0").await;
+    all_commands("remote", &url).await;
     server.kill().await.unwrap();
 }
 

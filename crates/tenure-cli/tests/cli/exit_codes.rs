@@ -125,7 +125,7 @@ async fn the_code_for_a_held_lock_can_be_chosen() {
     let guard = sandbox.locks().await.lock("k").acquire().await.unwrap();
     let words = ["run", "k", "--no-wait", "-E", "3", "--", "true"];
     sandbox.run(&words).await.expect(3, &["held by"]);
-    let words = ["run", "k", "--wait", "10ms", "-q", "-E", "0", "--", "true"];
+    let words = ["run", "k", "--wait", "1s", "-q", "-E", "0", "--", "true"];
     sandbox.run(&words).await.expect(0, &["longer --wait"]);
     guard.release().await.unwrap();
     let words = ["run", "k", "-E", "3", "--", "sh", "-c", "exit 75"];
@@ -151,4 +151,15 @@ async fn everything_is_said_in_json_when_asked() {
     let held: serde_json::Value = serde_json::from_str(ran.stderr.trim()).unwrap();
     assert_eq!((&held["event"], &held["key"]), (&"holding".into(), &"k".into()));
     assert_eq!(ran.stdout, "out\n");
+}
+
+#[tokio::test]
+async fn logs_are_json_where_everything_is() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.tenure(&["run", "k", "--json", "-v", "--", "true"]);
+    let ran = Ran::of(command.env("TENURE_LOG", "tenure=trace").spawn().unwrap()).await;
+    ran.expect(0, &["\"granted\""]);
+    for line in ran.stderr.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
 }

@@ -106,7 +106,8 @@ async fn a_store_that_fails_is_said_once() {
     for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
         std::fs::rename(sandbox.path(name), sandbox.path(&format!("away-{name}"))).unwrap();
     }
-    until_said(&mut child, "trying again").await;
+    let said = until_said(&mut child, "trying again").await;
+    assert_eq!(said.matches("trying again").count(), 1, "{said:?}");
     // Long enough for some more looks, which fail too.
     SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(500)).await;
     send(&child, Signal::INT);

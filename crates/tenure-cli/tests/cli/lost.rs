@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tenure::clock::{Clock, SystemClock};
 use tokio::process::Child;
 
-use crate::sandbox::{LIMIT, Ran, Sandbox, is_running, send, since, until, until_said};
+use crate::sandbox::{BEATS, LIMIT, Ran, Sandbox, is_running, send, since, until, until_said};
 
 const TTL: Duration = Duration::from_secs(5);
 
@@ -50,7 +50,7 @@ async fn a_command_that_ignores_sigterm_is_killed() {
 async fn a_store_that_goes_away_stops_the_command_before_the_lease_can_end() {
     for (trap, said) in [("", "with SIGTERM"), ("trap '' TERM;", "with SIGKILL")] {
         let sandbox = Sandbox::new();
-        let child = start(&sandbox, &format!("{trap} echo $$ > pid; while :; do sleep 0.02; done"));
+        let child = start(&sandbox, &format!("{trap} echo $$ > pid; {BEATS}"));
         let command = sandbox.pid("pid").await;
         for name in ["locks.db", "locks.db-wal", "locks.db-shm"] {
             std::fs::rename(sandbox.path(name), sandbox.path(&format!("away-{name}"))).unwrap();
@@ -58,7 +58,7 @@ async fn a_store_that_goes_away_stops_the_command_before_the_lease_can_end() {
         // The last renewal was asked for before this, so the lease does not end after this + ttl.
         let at = SystemClock.now();
         until("end of the command", || (!is_running(command)).then_some(())).await;
-        let took = since(at);
+        let took = sandbox.last_beat().await.since(at);
         assert!(took < TTL, "{took:?}");
         Ran::of(child).await.expect(76, &["could not be renewed in time", said]);
     }
@@ -147,4 +147,22 @@ async fn on_lost_warn_goes_on_after_a_suspension_too() {
     Ran::of(child).await.expect(76, &["lost"]);
     assert_eq!(sandbox.line("done").await, "done\n");
     next.release().await.unwrap();
+}
+
+/// A command that takes its time to stop gets less of it when somebody asks twice.
+#[tokio::test]
+async fn a_second_signal_hurries_the_end() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo TERM > got' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let words = ["run", "k", "--max-hold", "16s", "--", "sh", "-c", script];
+    let usual = ["env", "--default-signal=TERM,INT"];
+    let child = sandbox.tenure_by(&usual, &words).spawn().unwrap();
+    sandbox.line("got").await;
+    // From here on it has three seconds.
+    let at = SystemClock.now();
+    send(&child, Signal::TERM);
+    send(&child, Signal::INT);
+    Ran::of(child).await.expect(76, &["--max-hold", "with SIGKILL"]);
+    let took = since(at);
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -5,12 +5,15 @@
 
 mod acquire;
 mod at_least;
+mod begin;
 mod bench;
+mod broken_pipe;
 mod child;
 mod config;
 mod default_store;
 mod doctor;
 mod elect;
+mod errors;
 mod every_store;
 mod exclusion;
 mod exit_codes;

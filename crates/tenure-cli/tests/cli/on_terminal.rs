@@ -14,7 +14,8 @@ struct Session {
 impl Session {
     fn start(sandbox: &Sandbox, words: &[&str]) -> Self {
         // A session of its own with this as its terminal, in which keys make signals.
-        Self::with(sandbox.tenure_by(&["setsid", "-c"], words))
+        let start = ["setsid", "-c", env!("CARGO_BIN_EXE_tenure")];
+        Self::with(sandbox.started(&[&start, words].concat()))
     }
 
     /// A shell that has jobs.
@@ -58,7 +59,7 @@ async fn while_it_waits_a_line_lives_and_then_is_gone() {
     let mut terminal = Session::start(&sandbox, &["run", "k", "--", "echo", "granted"]);
     let said = terminal.shows("ttl left").await;
     assert!(said.contains("waiting for \"k\""), "{said:?}");
-    assert!(said.contains("nightly import"), "{said:?}");
+    assert!(said.contains("nightly import for "), "{said:?}");
     // It is drawn again, on the same line.
     until("second drawing", || (terminal.shown().matches("\r\u{1b}[K").count() > 1).then_some(()))
         .await;
@@ -137,4 +138,77 @@ async fn a_suspended_command_goes_on_while_the_lock_is_held() {
     let (code, text) = terminal.ended().await;
     assert_eq!(code, Some(7), "{text:?}");
     assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+}
+
+/// A program may ask for a password on the terminal, whatever its streams are.
+#[tokio::test]
+async fn a_command_can_ask_on_the_terminal_when_its_streams_are_none() {
+    let sandbox = Sandbox::new();
+    let script = "tenure run k -- sh -c 'echo $$ > pid; read line < /dev/tty; echo $line > got' \
+                  < /dev/null > /dev/null 2>&1";
+    let mut terminal = Session::start_shell(&sandbox, script);
+    sandbox.line("pid").await;
+    terminal.press("hello\n");
+    assert_eq!(sandbox.line("got").await, "hello\n");
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(0), "{text:?}");
+}
+
+/// In the background no key sends it to the command: whoever did meant `tenure`.
+#[tokio::test]
+async fn a_job_in_the_background_is_interrupted_through_tenure() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo INT >> got; exit 9' INT; echo $$ > pid; while :; do sleep 0.02; done";
+    let terminal = Session::start_shell(
+        &sandbox,
+        &format!(
+            "tenure run k -- sh -c \"{}\" & while ! [ -s pid ]; do sleep 0.02; done; kill -INT $!; \
+             wait $!",
+            script.replace('$', "\\$")
+        ),
+    );
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(9), "{text:?}");
+    assert_eq!(sandbox.line("got").await, "INT\n");
+}
+
+/// A person closes the window.
+#[tokio::test]
+async fn a_terminal_that_hangs_up_ends_the_command() {
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo HUP > got; exit 5' HUP; echo $$ > pid; while :; do sleep 0.02; done";
+    let terminal = Session::start(&sandbox, &["run", "k", "--", "sh", "-c", script]);
+    let command = sandbox.pid("pid").await;
+    let Session { terminal, child } = terminal;
+    drop(terminal);
+    let ran = Ran::of(child).await;
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert_eq!(sandbox.line("got").await, "HUP\n");
+    assert!(!is_running(command));
+    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+}
+
+/// As people do it, and then forget about it.
+#[tokio::test]
+async fn a_command_that_is_suspended_beyond_its_lease_is_killed() {
+    let sandbox = Sandbox::new();
+    let script = "echo $$ > pid; while ! [ -e go ]; do sleep 0.02; done; echo late > late";
+    let mut terminal = Session::start_shell(
+        &sandbox,
+        &format!(
+            "tenure run k --ttl 5s -- sh -c '{script}'; echo left $?; \
+             while ! [ -e go ]; do sleep 0.02; done; fg; exit $?"
+        ),
+    );
+    let command = sandbox.pid("pid").await;
+    terminal.press("\x1a");
+    terminal.shows("left 148").await;
+    let locks = sandbox.locks().await;
+    let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
+    assert!(!is_running(command));
+    std::fs::write(sandbox.path("go"), "").unwrap();
+    let (code, text) = terminal.ended().await;
+    assert_eq!(code, Some(76), "{text:?}");
+    assert!(text.contains("was lost") && !sandbox.path("late").exists(), "{text:?}");
+    next.release().await.unwrap();
 }

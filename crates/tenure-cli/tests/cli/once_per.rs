@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::{Kind, fresh_room, kinds};
 
-use crate::sandbox::{LIMIT, Ran, Sandbox, since};
+use crate::sandbox::{LIMIT, Printed, Ran, Sandbox, since};
 
 fn words<'a>(period: &'a str, more: &[&'a str], script: &'a str) -> Vec<&'a str> {
     let first = ["run", "job", "--no-wait", "--once-per", period];
@@ -79,6 +79,7 @@ async fn clocks_that_are_apart_make_no_second_run() {
     for url in &urls {
         let _ = std::fs::remove_file(sandbox.path("log"));
         for (index, apart) in ["+0d", "+1d", "-1d", "+400d"].into_iter().enumerate() {
+            assert_eq!(days_apart(&sandbox, apart).await, apart);
             let again = words("2h", &[], "echo ran >> log");
             let mut command = sandbox.tenure_by(&["faketime", "-f", apart], &again);
             let ran = Ran::of(command.env("TENURE_STORE", url).spawn().unwrap()).await;
@@ -86,6 +87,38 @@ async fn clocks_that_are_apart_make_no_second_run() {
         }
         assert_eq!(runs(&sandbox), 1, "{url}");
     }
+}
+
+/// How far off a `tenure` with a false clock says to be: a log has the time of day in it.
+async fn days_apart(sandbox: &Sandbox, apart: &str) -> String {
+    let words = ["list", "--watch", "--json"];
+    let mut child = sandbox.tenure_by(&["faketime", "-f", apart], &words).spawn().unwrap();
+    let line = Printed::by(&mut child).json().await;
+    child.kill().await.unwrap();
+    let said = tenure_api::rfc3339::parse(line["at"].as_str().unwrap()).unwrap();
+    let hours = |time: Duration| (time.as_secs() + 1800) / 3600;
+    let now = SystemClock.wall();
+    match said.duration_since(now) {
+        Ok(ahead) => format!("+{}d", hours(ahead) / 24),
+        Err(behind) if hours(behind.duration()) == 0 => "+0d".into(),
+        Err(behind) => format!("-{}d", hours(behind.duration()) / 24),
+    }
+}
+
+#[cfg(feature = "remote")]
+#[tokio::test]
+async fn what_is_longer_than_the_store_keeps_is_refused_before_anything_is_run() {
+    let sandbox = Sandbox::new();
+    let (mut server, url) = sandbox.serve("127.0.0.1:0").await;
+    for option in ["--once-per", "--at-least"] {
+        let words = ["run", "k", option, "25h", "--store", &url, "--", "touch", "ran"];
+        sandbox.run(&words).await.expect(64, &[option, " to 1 d on this store", "ttl_max"]);
+    }
+    let words = ["run", "k", "--once-per", "1ms", "--store", &url, "--", "touch", "ran"];
+    sandbox.run(&words).await.expect(64, &["--once-per must be 100 ms to "]);
+    assert!(!sandbox.path("ran").exists());
+    assert_eq!(sandbox.locks().await.status("k").await.unwrap(), None);
+    server.kill().await.unwrap();
 }
 
 #[tokio::test]

@@ -59,9 +59,19 @@ impl Sandbox {
         self.tenure_by(&[], words)
     }
 
-    /// As [`tenure`](Self::tenure), started by another program such as `faketime -f +1d`.
+    /// As [`tenure`](Self::tenure), started by another program such as `faketime -f +1d`. It is in
+    /// a session of its own, as under cron: whoever runs the tests may have a terminal.
     pub(crate) fn tenure_by(&self, starter: &[&str], words: &[&str]) -> Command {
-        self.started(&[starter, &[env!("CARGO_BIN_EXE_tenure")], words].concat())
+        self.started(&[&["setsid"], starter, &[env!("CARGO_BIN_EXE_tenure")], words].concat())
+    }
+
+    /// `tenure serve` on this store, and its URL.
+    #[cfg(feature = "remote")]
+    pub(crate) async fn serve(&self, listen: &str) -> (Child, String) {
+        let mut server = self.tenure(&["serve", "--listen", listen]).spawn().unwrap();
+        let said = until_said(&mut server, "serving on http://").await;
+        let address = said.split("http://").nth(1).unwrap().trim().to_owned();
+        (server, format!("tenure://{address}"))
     }
 
     /// Another program, in the same surroundings.
@@ -114,6 +124,16 @@ impl Sandbox {
 
     pub(crate) fn open_gate(&self) {
         std::fs::write(self.path("gate"), "").unwrap();
+    }
+
+    /// When a script with [`BEATS`] lived for the last time, by its own word: however late a busy
+    /// machine lets this test look.
+    pub(crate) async fn last_beat(&self) -> Moment {
+        let beats = self.line("beat").await;
+        let last = beats.lines().last().and_then(|line| line.split(' ').next()).unwrap();
+        let (seconds, parts) = last.split_once('.').unwrap();
+        let hundredths: u64 = format!("{seconds}{parts}").parse().unwrap();
+        Moment::from_nanos(hundredths * 10_000_000)
     }
 
     /// A process id that a script has written to the file.
@@ -227,6 +247,9 @@ pub(crate) fn state(pid: Pid) -> Option<char> {
 pub(crate) fn is_running(pid: Pid) -> bool {
     state(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
+
+/// What a script does to say that it lives: it writes the time since boot, again and again.
+pub(crate) const BEATS: &str = "while :; do cat /proc/uptime >> beat; sleep 0.02; done";
 
 /// How long ago.
 pub(crate) fn since(moment: Moment) -> Duration {

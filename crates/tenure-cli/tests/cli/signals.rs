@@ -18,7 +18,7 @@ fn trapping(name: &str) -> String {
 
 fn start(sandbox: &Sandbox, script: &str) -> Child {
     let words = ["run", "k", "--ttl", "1h", "--", "sh", "-c", script];
-    sandbox.tenure_by(&["env", USUAL], &words).process_group(0).spawn().unwrap()
+    sandbox.tenure_by(&["env", USUAL], &words).spawn().unwrap()
 }
 
 async fn assert_free(sandbox: &Sandbox) {
@@ -139,8 +139,8 @@ async fn a_command_that_was_suspended_for_too_long_is_killed() {
     let sandbox = Sandbox::new();
     let script = "echo $$ > pid; read line < gate; echo late > late";
     sandbox.gate();
-    let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
-    let child = sandbox.tenure_by(&["env", USUAL], &words).process_group(0).spawn().unwrap();
+    let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", script];
+    let child = sandbox.tenure_by(&["env", USUAL], &words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
     send(&child, Signal::TSTP);
     until("suspension", || (state(command) == Some('T')).then_some(())).await;

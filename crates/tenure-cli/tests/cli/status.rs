@@ -3,6 +3,7 @@
 use tenure::Locks;
 
 use crate::sandbox::{Ran, Sandbox, json};
+use crate::snapshot::assert_kept;
 
 #[tokio::test]
 async fn a_held_lock_shows_its_holder_and_a_free_one_that_it_is_free() {
@@ -87,5 +88,24 @@ async fn a_hostile_label_cannot_turn_the_text() {
         ran.expect(0, &[]);
         assert!(ran.stdout.contains("host/1 abc"), "{ran:?}");
     }
+    guard.release().await.unwrap();
+}
+
+/// The sheet with its lengths of time of one form.
+#[tokio::test]
+async fn the_sheet_is_as_it_was() {
+    let sandbox = Sandbox::new();
+    let locks = Locks::builder().holder("host/7").open(&sandbox.url()).await.unwrap();
+    let guard = locks.lock("order:42").holder("nightly import").acquire().await.unwrap();
+    let ran = sandbox.run(&["status", "order:42"]).await;
+    ran.expect(0, &[]);
+    let timeless = |line: &str| match line.split_at(10) {
+        (name @ "granted   ", _) => format!("{name}<time>\n"),
+        (name @ "ttl left  ", time) => {
+            format!("{name}<time> of {}\n", time.split_once(" of ").unwrap().1)
+        }
+        _ => format!("{line}\n"),
+    };
+    assert_kept("status.txt", &ran.stdout.lines().map(timeless).collect::<String>());
     guard.release().await.unwrap();
 }

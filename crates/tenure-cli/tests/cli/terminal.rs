@@ -18,7 +18,9 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
-        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // No program has the person's end: when that is closed, the terminal hangs up.
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let person = openpt(flags).unwrap();
         grantpt(&person).unwrap();
         unlockpt(&person).unwrap();
         let path = ptsname(&person, Vec::new()).unwrap();

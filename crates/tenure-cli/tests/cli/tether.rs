@@ -1,7 +1,8 @@
 //! A command ends with its `tenure`, even when that is killed.
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tenure::clock::{Clock, SystemClock};
+use tokio::process::Child;
 
 use crate::sandbox::{Ran, Sandbox, is_running, pid, send, since, until};
 
@@ -10,6 +11,15 @@ async fn gone(sandbox: &Sandbox, names: &[&str]) {
         let process = sandbox.pid(name).await;
         until(&format!("end of {name}"), || (!is_running(process)).then_some(())).await;
     }
+}
+
+/// The children of `tenure` besides the command.
+fn wardens(child: &Child, command: Pid) -> Vec<Pid> {
+    let tenure = child.id().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{tenure}/task/{tenure}/children"));
+    let children = children.unwrap();
+    let numbers = children.split_whitespace().map(|number| pid(number.parse().unwrap()));
+    numbers.filter(|number| *number != command && is_running(*number)).collect()
 }
 
 #[tokio::test]
@@ -55,13 +65,8 @@ async fn killing_everything_that_is_called_tenure_kills_the_command() {
     let words = ["run", "k", "--ttl", "1h", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
     let mut child = sandbox.tenure(&words).spawn().unwrap();
     let command = sandbox.pid("pid").await;
-    let tenure = child.id().unwrap();
-    let children =
-        std::fs::read_to_string(format!("/proc/{tenure}/task/{tenure}/children")).unwrap();
-    let numbers = children.split_whitespace().map(|number| pid(number.parse().unwrap()));
-    let wardens: Vec<_> = numbers.filter(|number| *number != command).collect();
-    assert_eq!(wardens.len(), 1, "{children}");
-    kill_process(wardens[0], Signal::KILL).unwrap();
+    let [warden] = wardens(&child, command)[..] else { panic!("there is one warden") };
+    kill_process(warden, Signal::KILL).unwrap();
     send(&child, Signal::KILL);
     child.wait().await.unwrap();
     gone(&sandbox, &["pid"]).await;
@@ -122,7 +127,7 @@ async fn a_tenure_that_is_stopped_does_not_let_the_command_outlive_the_lock() {
         let sandbox = Sandbox::new();
         let script = "trap '' TERM TSTP; (trap '' TSTP; setsid sh -c 'echo $$ > far; while :; do \
                       sleep 0.02; done') & echo $$ > pid; while :; do sleep 0.02; done";
-        let words = ["run", "k", "--ttl", "3s", "--", "sh", "-c", script];
+        let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", script];
         let child = sandbox.tenure_by(&["env", "--default-signal=TSTP"], &words).spawn().unwrap();
         let (command, far) = (sandbox.pid("pid").await, sandbox.pid("far").await);
         send(&child, signal);
@@ -135,12 +140,60 @@ async fn a_tenure_that_is_stopped_does_not_let_the_command_outlive_the_lock() {
     }
 }
 
+/// The warden strikes a little before belief ends: what it did is not the command's own end.
+#[tokio::test]
+async fn a_tenure_that_goes_on_just_then_knows_who_killed_the_command() {
+    let sandbox = Sandbox::new();
+    let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
+    let child = sandbox.tenure(&words).spawn().unwrap();
+    let command = sandbox.pid("pid").await;
+    send(&child, Signal::STOP);
+    until("end of the command", || (!is_running(command)).then_some(())).await;
+    send(&child, Signal::CONT);
+    Ran::of(child).await.expect(76, &["was lost", "could not be renewed in time", "with SIGKILL"]);
+}
+
+#[tokio::test]
+async fn a_warden_that_is_gone_is_replaced() {
+    let sandbox = Sandbox::new();
+    let words = ["run", "k", "--ttl", "5s", "--", "sh", "-c", "echo $$ > pid; exec sleep 600"];
+    let child = sandbox.tenure(&words).spawn().unwrap();
+    let command = sandbox.pid("pid").await;
+    let [first] = wardens(&child, command)[..] else { panic!("there is one warden") };
+    kill_process(first, Signal::KILL).unwrap();
+    let other = |all: Vec<Pid>| all.iter().any(|warden| *warden != first).then_some(());
+    until("another warden", || other(wardens(&child, command))).await;
+    send(&child, Signal::STOP);
+    let locks = sandbox.locks().await;
+    let next = locks.lock("k").wait(crate::sandbox::LIMIT).acquire().await.unwrap();
+    assert!(!is_running(command));
+    send(&child, Signal::CONT);
+    Ran::of(child).await.expect(76, &["watches over the command was ended", "was lost"]);
+    next.release().await.unwrap();
+}
+
+/// With no file to be opened any more, `/proc` tells nothing.
+#[tokio::test]
+async fn where_nobody_can_be_seen_the_lock_is_left_to_its_ttl() {
+    let sandbox = Sandbox::new();
+    let script = "trap '' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let words = ["run", "k", "--max-hold", "3s", "--ttl", "1h", "--", "sh", "-c", script];
+    let child = sandbox.tenure(&words).spawn().unwrap();
+    let command = sandbox.pid("pid").await;
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let none = Rlimit { current: Some(3), maximum };
+    prlimit(Some(pid(child.id().unwrap())), Resource::Nofile, none).unwrap();
+    Ran::of(child).await.expect(76, &["--max-hold", "left to end with its ttl"]);
+    assert!(!is_running(command));
+    assert!(sandbox.locks().await.is_locked("k").await.unwrap());
+}
+
 /// A reader that does not read holds `tenure` up where it writes.
 #[tokio::test]
 async fn a_full_pipe_does_not_let_the_command_outlive_the_lock() {
     let sandbox = Sandbox::new();
     let script = "echo $$ > pid; while :; do sleep 0.02; done";
-    let words = ["run", "k", "--ttl", "3s", "-v", "--", "sh", "-c", script];
+    let words = ["run", "k", "--ttl", "5s", "-v", "--", "sh", "-c", script];
     let mut command = sandbox.tenure(&words);
     // Far more than a pipe holds.
     command.env("TENURE_LOG", "trace,tenure=trace");
@@ -157,7 +210,7 @@ async fn a_full_pipe_does_not_let_the_command_outlive_the_lock() {
 }
 
 /// Writes into a process's stderr, through `/proc`, until no more goes in.
-fn fill(child: &tokio::process::Child) {
+fn fill(child: &Child) {
     let path = format!("/proc/{}/fd/2", child.id().unwrap());
     let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
     let pipe = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).unwrap();
@@ -172,7 +225,7 @@ async fn bystanders_are_left_alone() {
     let tenure = env!("CARGO_BIN_EXE_tenure");
     let script = format!(
         "sh -c 'echo $$ > near; exec sleep 600' & \
-         exec {tenure} run k --ttl 3s -- sh -c 'echo $$ > pid; exec sleep 600'"
+         exec {tenure} run k --ttl 5s -- sh -c 'echo $$ > pid; exec sleep 600'"
     );
     let child = sandbox.started(&["bash", "-c", &script]).spawn().unwrap();
     let (command, near) = (sandbox.pid("pid").await, sandbox.pid("near").await);

@@ -27,7 +27,7 @@ fn left_in_tmp(sandbox: &Sandbox) -> usize {
 #[tokio::test]
 async fn the_embedded_store_passes() {
     let sandbox = Sandbox::new();
-    let words = ["--for", "3s", "--ttl", "500ms", "--keys", "3"];
+    let words = ["--for", "4s", "--ttl", "1s", "--keys", "3"];
     let ran = Ran::of(verify(&sandbox, &words).spawn().unwrap()).await;
     ran.expect(0, &[]);
     assert_eq!(ran.stderr, "");
@@ -43,7 +43,7 @@ async fn the_embedded_store_passes() {
 #[tokio::test]
 async fn the_verdict_can_be_json() {
     let sandbox = Sandbox::new();
-    let words = ["--seconds", "2", "--ttl", "300ms", "--workers", "3", "--json"];
+    let words = ["--seconds", "3", "--ttl", "1s", "--workers", "3", "--json"];
     let ran = Ran::of(verify(&sandbox, &words).spawn().unwrap()).await;
     ran.expect(0, &[]);
     let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -110,7 +110,8 @@ async fn a_store_that_keeps_the_dead_is_found_out() {
     keeper.abort();
     ran.expect(1, &[]);
     let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(found["broken"], serde_json::json!(["waiters"]), "{found}");
+    let broken = found["broken"].as_array().unwrap();
+    assert!(broken.contains(&"waiters".into()), "{found}");
     assert_ne!(found["left"], serde_json::json!([]), "{found}");
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::{OutputArgs, PlaceArgs};
+use crate::exit::{self, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,13 +19,9 @@ What is measured:
   contention  eight tasks of this process on one key: acquire and release
   spread      thirty-two tasks of this process, each on a key of its own: acquire and release
   Beside each stands its median in round trips: the times are those of this machine and this
-  network, the ratio is what the lock costs on top.
+  network, the ratio is what the lock costs on top.";
 
-Exit codes:
-    0  all was measured
-   64  the command line is wrong
-   69  the store cannot be used: unavailable, damaged, denied or unsuitable
-   70  a fault of tenure itself or of the system";
+const CODES: [(Exit, &str); 1] = [(Exit::SUCCESS, "all was measured")];
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,7 +38,7 @@ pub(crate) enum Only {
 ///
 /// All keys are in a namespace of a random name, which nobody else uses.
 #[derive(Args, Debug)]
-#[command(max_term_width = 100, after_long_help = EXAMPLES)]
+#[command(max_term_width = 100, after_long_help = exit::help(EXAMPLES, &CODES))]
 pub(crate) struct BenchArgs {
     /// For how many seconds each is measured
     #[arg(long, value_name = "N", default_value_t = 2)]

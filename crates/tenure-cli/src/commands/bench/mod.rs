@@ -40,7 +40,7 @@ struct Row {
 
 /// Measures what is wanted, and shows it.
 pub(crate) async fn bench(args: &BenchArgs) -> Result<Exit, Failure> {
-    let namespace = scratch::namespace("bench");
+    let namespace = scratch::namespace("bench")?;
     let store = open::store(&args.place, args.output.verbose).await?;
     let locks = scratch::locks(store, &namespace, TTL).await?;
     let (reference, rows) = measure_all(args, &locks, &namespace).await?;

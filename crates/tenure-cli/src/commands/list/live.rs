@@ -6,7 +6,7 @@ use rustix::termios::tcgetwinsize;
 use serde_json::json;
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure::{Fence, Key, Locks, Status};
+use tenure::{Fence, Key, Locks, Retry, Status};
 use tenure_api::rfc3339;
 
 use super::table::Table;
@@ -80,6 +80,7 @@ impl<'a> Live<'a> {
 
     fn show(&mut self, locks: &Locks, seen: tenure::Result<Vec<Status>>) -> Result<(), Failure> {
         match seen {
+            Err(error) if error.retry() == Retry::Never => Err(Failure::advised(&error)),
             Ok(all) if self.is_drawn => self.draw(&all, locks),
             Ok(all) => {
                 self.trouble.is_over();
@@ -88,7 +89,7 @@ impl<'a> Live<'a> {
             Err(error) if self.is_drawn => {
                 let text = cut(&format!("{}; trying again", Chain(&error)));
                 let text = Style::of(&io::stdout()).paint(Tone::Bad, &text);
-                answer::raw(&format!("\r{CLEAR_LINE}{text}"))
+                answer::raw(&format!("{}{text}", terminal::ERASE))
             }
             Err(error) => {
                 self.trouble.tell(&error);

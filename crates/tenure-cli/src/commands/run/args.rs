@@ -7,10 +7,11 @@ use clap::Args;
 use tenure::Key;
 
 use super::held::OnLost;
-use crate::cli::{OutputArgs, StoreArgs, key, time};
+use crate::cli::{OutputArgs, StoreArgs, WaitArgs, key, time};
 use crate::duration::parse_ttl;
+use crate::exit::{self, Exit};
 
-const RUN_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   In a crontab: skip this run while the last one still goes on.
     */5 * * * *  tenure run --no-wait report -- /usr/local/bin/report
@@ -43,20 +44,23 @@ Signals:
   SIGTSTP suspends both. Nobody renews the lock then: before the lease can end, the command is
   killed.
   When the lock is about to be lost, the command gets SIGTERM, and SIGKILL before another can be
-  granted the lock, and so does all that it started. If tenure itself is killed, they are too, and
-  if it is stopped or held up, before the lease can end.
+  granted the lock, and so does all that it started; with the second SIGTERM or SIGINT to tenure, at
+  once. If tenure itself is killed, they are too, and if it is stopped or held up, before the lease
+  can end.";
 
-Exit codes:
-  The command's own, or 128 + n when signal n killed it. Otherwise:
-   64  the command line is wrong
-   69  the store cannot be used: unavailable, damaged, denied or unsuitable
-   70  a fault of tenure itself or of the system
-   75  the lock was not acquired: held, or the wait was over; the command was not run
-   76  the lock was lost while the command ran; the command was stopped, or, as is said then, went
-       on to its end
-  126  the command cannot be executed
-  127  the command was not found
-  A command may end with one of these itself; what tenure says on stderr tells them apart.";
+const CODES: [(Exit, &str); 4] = [
+    (Exit::NotAcquired, "the lock was not acquired: held, or the wait was over; nothing was run"),
+    (Exit::Lost, "the lock was lost; the command was stopped, or went on as --on-lost says"),
+    (Exit::NotExecutable, "the command cannot be executed"),
+    (Exit::NotFound, "the command was not found"),
+];
+
+/// What a command under a lock may end with, behind `examples`.
+fn help(examples: &str) -> String {
+    let own = "  The command's own, or 128 + n when signal n killed it. Otherwise:";
+    let text = exit::help(examples, &CODES).replace("Exit codes:", &format!("Exit codes:\n{own}"));
+    text + "\n  A command may end with one of these itself; what tenure says on stderr tells them apart."
+}
 
 /// Run a command under a lock
 ///
@@ -64,19 +68,14 @@ Exit codes:
 /// command ends. No server is needed: without --store the locks are in a file of this user, which
 /// all processes of this machine share.
 #[derive(Args, Debug)]
-#[command(max_term_width = 100, after_long_help = RUN_EXAMPLES)]
+#[command(max_term_width = 100, after_long_help = help(EXAMPLES))]
 pub(crate) struct RunArgs {
     /// The name of the lock
     #[arg(value_parser = key)]
     pub(crate) key: Key,
 
-    /// Wait at most this long, like 500ms, 10s or 1h30m [default: without end]
-    #[arg(long, value_name = "DURATION", value_parser = time, conflicts_with = "no_wait")]
-    wait: Option<Duration>,
-
-    /// Do not wait: end with 75 when the lock is held
-    #[arg(long)]
-    no_wait: bool,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
 
     /// How long the lock outlives a tenure that is killed
     ///
@@ -126,36 +125,4 @@ pub(crate) struct RunArgs {
     /// The command to run and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
-}
-
-impl RunArgs {
-    /// How long to wait; `None` is without end.
-    pub(crate) fn wait(&self) -> Option<Duration> {
-        if self.no_wait { Some(Duration::ZERO) } else { self.wait }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: RunArgs,
-    }
-
-    #[test]
-    fn no_wait_is_a_wait_of_zero() {
-        let wait = |more: &[&str]| {
-            let line = ["run", "k"].iter().chain(more).chain(&["--", "true"]);
-            Line::try_parse_from(line).unwrap().args.wait()
-        };
-        assert_eq!(wait(&[]), None);
-        assert_eq!(wait(&["--no-wait"]), Some(Duration::ZERO));
-        assert_eq!(wait(&["--wait", "0s"]), Some(Duration::ZERO));
-        assert_eq!(wait(&["--wait", "2m"]), Some(Duration::from_secs(120)));
-    }
 }

@@ -8,15 +8,14 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rustix::process::Signal;
 use serde_json::json;
-use tenure::clock::{Clock, SystemClock, within};
-use tenure::error::Chain;
-use tenure::{ErrorKind, Guard, LostReason};
+use tenure::clock::{Clock, Moment, SystemClock};
+use tenure::{Guard, LostReason};
 
-use super::child::{Child, Stopped};
+use super::child::{Child, News, Stopped};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::say;
 use crate::signals::{Signals, suspend};
-use crate::{open, say};
 
 /// How long before the end of belief a command that does not stop is killed, at the most.
 const KILL_AHEAD_MAX: Duration = Duration::from_secs(1);
@@ -48,6 +47,8 @@ pub(crate) enum Ended {
     Itself(Exit),
     /// Because the lock was lost; what to say of it.
     Lost(Failure),
+    /// As [`Lost`](Self::Lost), before anything of the command had begun.
+    NotBegun(Failure),
     /// As [`Lost`](Self::Lost), but something of the command may go on: whoever is next should
     /// wait for the ttl.
     Remains(Failure),
@@ -57,25 +58,45 @@ impl Job<'_> {
     /// Runs the command while the guard holds. When this returns nothing of it runs any more,
     /// unless it has ended by itself and left something behind, or cannot be killed from here.
     pub(crate) async fn run(&self, guard: &Guard, signals: &mut Signals) -> Result<Ended, Failure> {
-        let mut child = Child::start(self.command, guard)?;
-        let ended = self.attend(&mut child, guard, signals).await;
+        let mut child = Child::start(self.command, guard, self.until(guard))?;
+        // Only now: if this process is stopped from here on, there is someone to be killed, and
+        // someone to do it.
+        let begun = guard.is_held().then(|| child.begin(guard));
+        let ended = match begun {
+            Some(Ok(())) => Ok(self.attend(&mut child, guard, signals).await),
+            Some(Err(failure)) => {
+                child.kill().await;
+                Err(failure)
+            }
+            None => {
+                child.kill().await;
+                Ok(Ended::NotBegun(failure(guard, reason(guard).await, NOT_BEGUN)))
+            }
+        };
         child.leave();
-        Ok(ended)
+        ended
     }
 
     async fn attend(&self, child: &mut Child, guard: &Guard, signals: &mut Signals) -> Ended {
         let mut lost = None;
         loop {
-            self.trust(child, guard);
+            child.trust(self.until(guard));
             tokio::select! {
                 biased;
-                status = child.ended() => return self.ended(guard, status, lost).await,
+                news = child.news() => match news {
+                    News::Ended(status) => return ended(child, guard, status, lost).await,
+                    News::Unwatched => {}
+                },
                 reason = guard.ending(self.ahead()), if lost.is_none() => match self.on_lost {
                     OnLost::Warn => {
                         warn(guard, reason);
                         lost = Some(reason);
                     }
-                    OnLost::Kill | OnLost::Term => return self.stop(child, guard, reason).await,
+                    OnLost::Term => {
+                        let too_late = too_late(guard, self.term, reason, signals);
+                        return stopped(guard, reason, child.stop(too_late).await);
+                    }
+                    OnLost::Kill => return stopped(guard, reason, child.kill().await),
                 },
                 signal = signals.next() => self.pass_on(child, guard, signal),
                 () = SystemClock.sleep_until(SystemClock.now() + self.term / 8) => {}
@@ -83,24 +104,14 @@ impl Job<'_> {
         }
     }
 
-    /// Has the command killed when the lease runs out and nobody comes to say otherwise: a process
-    /// that is stopped, or waits for whoever reads its output, cannot do it.
-    fn trust(&self, child: &mut Child, guard: &Guard) {
-        if self.on_lost != OnLost::Warn && guard.is_held() {
-            let left = guard.remaining().saturating_sub(kill_ahead(self.term) / 2);
-            child.trust(SystemClock.now() + left);
-        }
-    }
-
-    async fn ended(&self, guard: &Guard, status: ExitStatus, lost: Option<LostReason>) -> Ended {
-        if let Some(reason) = lost {
-            return Ended::Lost(failure(guard, reason, WENT_ON));
-        }
-        // Killed from beside, while this process was held up.
-        if !guard.is_held() && status.signal() == Some(Signal::KILL.as_raw()) {
-            return Ended::Lost(failure(guard, guard.lost().await, KILLED));
-        }
-        Ended::Itself(Exit::of_command(status))
+    /// When to have the command killed if nobody comes to say otherwise: a process that is stopped,
+    /// or waits for whoever reads its output, cannot do it when the lease runs out.
+    fn until(&self, guard: &Guard) -> Option<Moment> {
+        // Read before what is left is, so that it is never too late.
+        let now = SystemClock.now();
+        let left = guard.remaining();
+        let is_wanted = self.on_lost != OnLost::Warn && !left.is_zero();
+        is_wanted.then(|| now + left.saturating_sub(kill_ahead(self.term) * 3 / 4))
     }
 
     /// How long before the end of belief to act.
@@ -109,18 +120,6 @@ impl Job<'_> {
             OnLost::Term => self.term / 4,
             OnLost::Kill => kill_ahead(self.term),
             OnLost::Warn => Duration::ZERO,
-        }
-    }
-
-    async fn stop(&self, child: &mut Child, guard: &Guard, reason: LostReason) -> Ended {
-        let stopped = match self.on_lost {
-            OnLost::Term => child.stop(too_late(guard, self.term, reason)).await,
-            OnLost::Kill | OnLost::Warn => child.kill().await,
-        };
-        match stopped {
-            Stopped::Terminated => Ended::Lost(failure(guard, reason, TERMINATED)),
-            Stopped::Killed => Ended::Lost(failure(guard, reason, KILLED)),
-            Stopped::Remains => Ended::Remains(failure(guard, reason, REMAINS)),
         }
     }
 
@@ -137,10 +136,41 @@ impl Job<'_> {
     }
 }
 
+/// The command has ended: by itself, or from beside, while this process was held up.
+async fn ended(
+    child: &mut Child,
+    guard: &Guard,
+    status: ExitStatus,
+    lost: Option<LostReason>,
+) -> Ended {
+    if let Some(reason) = lost {
+        return Ended::Lost(failure(guard, reason, WENT_ON));
+    }
+    let is_killed = status.signal() == Some(Signal::KILL.as_raw());
+    if is_killed && (child.is_struck() || !guard.is_held()) {
+        return stopped(guard, reason(guard).await, child.kill().await);
+    }
+    Ended::Itself(Exit::of_command(status))
+}
+
+fn stopped(guard: &Guard, reason: LostReason, stopped: Stopped) -> Ended {
+    match stopped {
+        Stopped::Terminated => Ended::Lost(failure(guard, reason, TERMINATED)),
+        Stopped::Killed => Ended::Lost(failure(guard, reason, KILLED)),
+        Stopped::Remains => Ended::Remains(failure(guard, reason, REMAINS)),
+    }
+}
+
+/// Why the lock is lost, or would be.
+async fn reason(guard: &Guard) -> LostReason {
+    guard.ending(Duration::MAX).await
+}
+
 const TERMINATED: &str = "the command was stopped with SIGTERM";
 const KILLED: &str = "the command was killed with SIGKILL";
-const REMAINS: &str = "something that it started cannot be killed from here and may go on, so the \
-                       lock is left to end with its ttl";
+const REMAINS: &str = "something that it started cannot be seen or killed from here and may go on, \
+                       so the lock is left to end with its ttl";
+const NOT_BEGUN: &str = "the command was not run";
 const WENT_ON: &str = "the command went on without it to its end";
 
 fn kill_ahead(term: Duration) -> Duration {
@@ -148,16 +178,30 @@ fn kill_ahead(term: Duration) -> Duration {
 }
 
 /// Returns when a command that was told to stop must be killed: a little before belief ends, so
-/// that it is gone by then.
+/// that it is gone by then, or when somebody is in a hurry.
 ///
 /// A lock that was taken away leaves no such time. The command still gets that little, to put
 /// things in order: the loss was found only with a renewal, so it is small beside what has passed.
-async fn too_late(guard: &Guard, term: Duration, reason: LostReason) {
+async fn too_late(guard: &Guard, term: Duration, reason: LostReason, signals: &mut Signals) {
     let ahead = kill_ahead(term);
-    if reason == LostReason::Refused {
-        SystemClock.sleep_until(SystemClock.now() + ahead).await;
-    } else {
-        guard.ending(ahead).await;
+    let time_is_over = async {
+        if reason == LostReason::Refused {
+            SystemClock.sleep_until(SystemClock.now() + ahead).await;
+        } else {
+            guard.ending(ahead).await;
+        }
+    };
+    tokio::select! {
+        () = time_is_over => {}
+        () = hurried(signals) => {}
+    }
+}
+
+/// Returns with the second signal to end: one alone says no more than the command was told already.
+async fn hurried(signals: &mut Signals) {
+    let mut count = 0;
+    while count < 2 {
+        count += u32::from(matches!(signals.next().await, Signal::TERM | Signal::INT));
     }
 }
 
@@ -181,26 +225,4 @@ fn warn(guard: &Guard, reason: LostReason) {
 fn failure(guard: &Guard, reason: LostReason, how: &str) -> Failure {
     let (key, fence, why) = (guard.key(), guard.fence(), why(reason));
     Failure::new(Exit::Lost, format!("the lock {key:?} (fence {fence}) was lost: {why}; {how}"))
-}
-
-/// Gives the lock back after the command's end. A store that fails now changes nothing about what
-/// the command did, so that is a warning; that the lock was gone before is a failure.
-pub(crate) async fn give_back(guard: Guard) -> Result<(), Failure> {
-    match guard.release().await {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::Lost => Err(Failure::of_error(&error)
-            .advise("the command ran to its end, the last of it without the lock")),
-        Err(error) => {
-            say::error(&format_args!(
-                "warning: the lock was not given back and ends with its ttl: {}",
-                Chain(&error)
-            ));
-            Ok(())
-        }
-    }
-}
-
-/// Gives back what may be lost already: if it is not, the next need not wait for the ttl.
-pub(crate) async fn let_go(guard: Guard) {
-    let _ = within(&SystemClock, open::FLUSH_MAX, guard.release()).await;
 }

@@ -6,25 +6,28 @@ pub(crate) mod held;
 pub(crate) mod note;
 mod offspring;
 mod once;
+pub(crate) mod settle;
 pub(crate) mod tether;
+mod vigil;
 pub(crate) mod warden;
 
 use std::time::Duration;
 
 use tenure::clock::{Clock, SystemClock};
-use tenure::error::Chain;
 use tenure::{Guard, LockRequest, Locks};
 
 pub(crate) use args::RunArgs;
-use held::{Ended, Job, give_back, let_go};
+use held::Job;
 use note::note;
 use once::{Period, Turn};
+use settle::{let_go, settle, ttl_min};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::open;
 use crate::signals::Signals;
+use crate::spans::span;
 use crate::waiting::{acquire, say_holding};
-use crate::{open, say};
 
 /// Runs the command under the lock.
 pub(crate) async fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -37,6 +40,7 @@ pub(crate) async fn run(args: &RunArgs) -> Result<Exit, Failure> {
 }
 
 async fn run_on(locks: &Locks, args: &RunArgs, signals: &mut Signals) -> Result<Exit, Failure> {
+    check(locks, args)?;
     let request = request(locks, args);
     let guard = match acquire(locks, &args.key, request, &args.output, signals).await? {
         Ok(guard) => guard,
@@ -67,57 +71,38 @@ async fn run_on(locks: &Locks, args: &RunArgs, signals: &mut Signals) -> Result<
     settle(locks, guard, ended, args.at_least.and_then(|least| least.checked_sub(held))).await
 }
 
+/// Whether the store keeps a lease for as long as it may have to: before anything is run, and not
+/// when it is to be kept.
+fn check(locks: &Locks, args: &RunArgs) -> Result<(), Failure> {
+    let longest = locks.store().capabilities.ttl_max.min(open::TTL_MAX);
+    for (option, length, least) in [
+        ("--once-per", args.once_per, ttl_min(locks)),
+        ("--at-least", args.at_least, Duration::ZERO),
+    ] {
+        if length.is_some_and(|length| length < least || length > longest) {
+            let (name, least, longest) = (locks.store().name, span(least), span(longest));
+            let text = format!("{option} must be {least} to {longest} on this store ({name})");
+            let advice = "of a tenure server, ttl_max under [limits] is the most";
+            return Err(Failure::new(Exit::Usage, text).advise(advice));
+        }
+    }
+    if args.once_per.is_some() {
+        Period::check(locks, &args.key)?;
+    }
+    Ok(())
+}
+
 /// The period that the job is to be run once in, if there is one.
 async fn begin(locks: &Locks, args: &RunArgs, guard: &Guard) -> Result<Turn, Failure> {
     match args.once_per {
-        Some(length) => Period::begin(locks, guard.key(), length, args.retry_failed).await,
+        Some(length) => Period::begin(locks, guard, length, args.retry_failed).await,
         None => Ok(Turn::Ours(None)),
-    }
-}
-
-/// What becomes of the lock after the command's end, and of this process.
-async fn settle(
-    locks: &Locks,
-    guard: Guard,
-    ended: Result<Ended, Failure>,
-    least: Option<Duration>,
-) -> Result<Exit, Failure> {
-    match (ended, least) {
-        (Ok(Ended::Itself(exit)), Some(left)) if guard.is_held() => {
-            leave(locks, guard, left).await;
-            Ok(exit)
-        }
-        (Ok(Ended::Itself(exit)), _) => give_back(guard).await.map(|()| exit),
-        (Ok(Ended::Lost(failure)), _) => {
-            let_go(guard).await;
-            Err(failure)
-        }
-        (Ok(Ended::Remains(failure)), _) => {
-            let _ = guard.detach();
-            Err(failure)
-        }
-        (Err(failure), _) => {
-            // That the command did not run says more than what became of the lock.
-            let _ = give_back(guard).await;
-            Err(failure)
-        }
-    }
-}
-
-/// Leaves the lock to the store for the rest of the least time.
-async fn leave(locks: &Locks, guard: Guard, left: Duration) {
-    let lease = guard.detach();
-    if let Err(error) = locks.renew(lease.key.as_str(), &lease.owner, left).await {
-        say::error(&format_args!(
-            "warning: the lock may end before --at-least is over: {}",
-            Chain(&error)
-        ));
     }
 }
 
 fn request(locks: &Locks, args: &RunArgs) -> LockRequest {
     let mut request = locks.lock(args.key.as_str()).ttl(args.ttl);
-    if let Some(wait) = args.wait() {
+    if let Some(wait) = args.wait.limit() {
         request = request.wait(wait);
     }
     if let Some(longest) = args.max_hold {

@@ -1,8 +1,10 @@
 //! All that a command has started, and what that has started in turn: found in `/proc`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use tenure::clock::{Clock, SystemClock};
 
@@ -35,30 +37,49 @@ pub(super) fn children() -> Vec<Pid> {
 
 /// Whether anyone lives who descends from this process, but for those that are `spared` and what
 /// they have started. Nobody gets away as long as this process is the one that orphans fall to.
-pub(super) fn is_left(spared: &[Pid]) -> bool {
+///
+/// # Errors
+/// When `/proc` cannot be read: that never means "nobody".
+pub(super) fn is_left(spared: &[Pid]) -> io::Result<bool> {
     // While `/proc` is read, a parent can end and its child be seen under neither: look twice.
-    (0..2).any(|_| !family(getpid(), &all(), spared).is_empty())
+    for _ in 0..2 {
+        if !family(getpid(), &all()?, spared).is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Sends a signal to each of those. That someone is gone already is no failure.
-pub(super) fn signal(spared: &[Pid], signal: Signal) {
-    family(getpid(), &all(), spared).into_iter().for_each(|process| send(process, signal));
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub(super) fn signal(spared: &[Pid], signal: Signal) -> io::Result<()> {
+    family(getpid(), &all()?, spared).into_iter().for_each(|process| send(process, signal));
+    Ok(())
 }
 
 /// Kills them, again and again, because one that is being killed may have started another, until
 /// nobody is left or the time is over.
 pub(super) fn kill_all(whom: &Whom, at_most: Duration) {
     let end = SystemClock.now() + at_most;
+    // It takes a while to look at all there are on a busy machine.
+    if let Some(root) = whom.root
+        && let Ok(Some(command)) = look_at(root)
+    {
+        send(command, Signal::KILL);
+    }
     let mut nobody = 0;
     while nobody < 2 && SystemClock.now() < end {
-        let found = found(whom);
+        // A look that fails finds nobody, and says nothing of who is left.
+        let Ok(found) = found(whom) else { continue };
         nobody = if found.is_empty() { nobody + 1 } else { 0 };
         found.into_iter().for_each(|process| send(process, Signal::KILL));
     }
 }
 
-fn found(whom: &Whom) -> Vec<Process> {
-    let (me, all) = (getpid(), all());
+fn found(whom: &Whom) -> io::Result<Vec<Process>> {
+    let (me, all) = (getpid(), all()?);
     let mut found = whom.root.map(|root| family(root, &all, &[me])).unwrap_or_default();
     let root = whom.root.and_then(|root| all.get(&root.as_raw_nonzero().get()));
     found.extend(root.filter(|root| !root.is_dead));
@@ -66,7 +87,7 @@ fn found(whom: &Whom) -> Vec<Process> {
     found.extend(marked.filter(|process| has_entry(process.pid, &whom.mark)));
     // Another warden has its own to kill, who may be nobody's descendants any more.
     found.retain(|process| !is_warden(process.pid));
-    found
+    Ok(found)
 }
 
 fn is_warden(pid: Pid) -> bool {
@@ -82,7 +103,8 @@ fn has_entry(pid: Pid, entry: &[u8]) -> bool {
 /// Through a descriptor of the process, so that whoever got its number meanwhile gets nothing.
 fn send(process: Process, signal: Signal) {
     if let Ok(handle) = pidfd_open(process.pid, PidfdFlags::empty())
-        && look_at(process.pid).is_some_and(|now| now.started == process.started)
+        && let Ok(Some(now)) = look_at(process.pid)
+        && now.started == process.started
     {
         let _ = pidfd_send_signal(handle, signal);
     }
@@ -110,17 +132,39 @@ fn family(root: Pid, all: &BTreeMap<i32, Process>, spared: &[Pid]) -> Vec<Proces
     members.filter(|process| !process.is_dead).copied().collect()
 }
 
-fn all() -> BTreeMap<i32, Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, look_at(Pid::from_raw(pid)?)?)))
-        .collect()
+/// All processes that can be seen.
+fn all() -> io::Result<BTreeMap<i32, Process>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Some(pid) = Pid::from_raw(number)
+            && let Some(process) = look_at(pid)?
+        {
+            all.insert(number, process);
+        }
+    }
+    // Where we ourselves are not to be seen, what else is not says nothing.
+    if all.contains_key(&getpid().as_raw_nonzero().get()) {
+        Ok(all)
+    } else {
+        Err(io::ErrorKind::NotFound.into())
+    }
 }
 
-fn look_at(pid: Pid) -> Option<Process> {
-    parse(pid, &std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+/// The process as it stands; `None` when it is gone, or hidden because it is another user's.
+fn look_at(pid: Pid) -> io::Result<Option<Process>> {
+    match std::fs::read(format!("/proc/{pid}/stat")) {
+        // The name in it may be no text.
+        Ok(stat) => Ok(parse(pid, &String::from_utf8_lossy(&stat))),
+        Err(error) if is_gone_or_hidden(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_gone_or_hidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 /// The name, in brackets, may hold anything, brackets and spaces too.

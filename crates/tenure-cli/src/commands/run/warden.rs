@@ -2,10 +2,11 @@
 //! cannot: because it was killed, or because it is stopped or held up while the lease runs out.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -30,6 +31,9 @@ const COMMAND: &str = "command";
 const UNTIL: &str = "until";
 const DISMISSED: &str = "dismissed";
 
+/// What the warden says before it kills because time is over.
+const STRIKES: &[u8] = b"strikes\n";
+
 /// How long the warden looks for who is left.
 const KILLING_MAX: Duration = Duration::from_secs(2);
 
@@ -39,27 +43,38 @@ const KILLING_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Warden {
     pid: Pid,
     line: ChildStdin,
+    back: ChildStdout,
 }
 
 impl Warden {
-    /// Whoever has `owner_file` in its environment is the command, or was started by it.
-    pub(super) fn post(owner_file: &Path) -> io::Result<Self> {
+    /// Whoever has `owner_file` in its environment is the command, or was started by it. What is
+    /// known of it is told from the first moment on.
+    pub(super) fn post(
+        owner_file: &Path,
+        command: Option<Pid>,
+        until: Option<Moment>,
+    ) -> io::Result<Self> {
         let mut child = Command::new(OURSELVES)
             .arg0("tenure")
             .arg(WARDEN)
             .arg(owner_file)
+            .args(command.map(guarded))
+            .args(until.map(trusted))
             // It may itself be under a `tenure`, whose warden must not take it for a command.
             .env_remove(owner_file::VARIABLE)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
         let line = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let back = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         // A warden that is stopped must not hold us up.
-        fcntl_setfl(&line, fcntl_getfl(&line)? | OFlags::NONBLOCK)?;
-        Ok(Self { pid: Pid::from_child(&child), line })
+        for end in [line.as_fd(), back.as_fd()] {
+            fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
+        }
+        Ok(Self { pid: Pid::from_child(&child), line, back })
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -68,12 +83,17 @@ impl Warden {
 
     /// Tells which process the command is.
     pub(super) fn guards(&mut self, command: Pid) {
-        self.tell(&format!("{COMMAND} {command}"));
+        self.tell(&guarded(command));
     }
 
     /// The command may run until then, unless another word comes.
     pub(super) fn trusts(&mut self, until: Moment) {
-        self.tell(&format!("{UNTIL} {}", until.as_nanos()));
+        self.tell(&trusted(until));
+    }
+
+    /// Whether time was over, and it has killed the command or is about to.
+    pub(super) fn strikes(&mut self) -> bool {
+        matches!(self.back.read(&mut [0; STRIKES.len()]), Ok(1..))
     }
 
     /// All went as it should: it ends without doing anything.
@@ -81,10 +101,19 @@ impl Warden {
         self.tell(DISMISSED);
     }
 
-    /// Words are so few that there is room for them as long as the warden reads.
+    /// Words are so few that there is room for them as long as the warden reads. That it has ended
+    /// is found out when it is buried.
     fn tell(&mut self, word: &str) {
         let _ = self.line.write_all(format!("{word}\n").as_bytes());
     }
+}
+
+fn guarded(command: Pid) -> String {
+    format!("{COMMAND} {command}")
+}
+
+fn trusted(until: Moment) -> String {
+    format!("{UNTIL} {}", until.as_nanos())
 }
 
 /// Watches until it is dismissed or `tenure` is gone.
@@ -96,6 +125,8 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     let Ok(timer) = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC) else {
         return Exit::Internal.into();
     };
+    let told = words.filter_map(|word| parse(word.to_str()?));
+    told.for_each(|word| obey(word, &mut whom, &timer));
     let mut heard = Heard::default();
     loop {
         let stdin = io::stdin();
@@ -117,6 +148,8 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
                 None => break,
             }
         } else if time {
+            // First of all, so that whoever finds the command killed can know why.
+            let _ = rustix::io::write(rustix::stdio::stdout(), STRIKES);
             kill_all(&whom, KILLING_MAX);
             set(&timer, 0);
         }
@@ -126,7 +159,7 @@ pub(crate) fn watch(mut words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn obey(word: Word, whom: &mut Whom, timer: &impl std::os::fd::AsFd) {
+fn obey(word: Word, whom: &mut Whom, timer: &impl AsFd) {
     match word {
         Word::Command(pid) => whom.root = Some(pid),
         Word::Until(nanos) => set(timer, nanos),
@@ -135,7 +168,7 @@ fn obey(word: Word, whom: &mut Whom, timer: &impl std::os::fd::AsFd) {
 }
 
 /// On the clock that counts suspend, as beliefs are; zero is never.
-fn set(timer: &impl std::os::fd::AsFd, nanos: u64) {
+fn set(timer: &impl AsFd, nanos: u64) {
     let part = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let at = Timespec { tv_sec: part(nanos / 1_000_000_000), tv_nsec: part(nanos % 1_000_000_000) };
     let interval = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{OutputArgs, PlaceArgs, time};
-use crate::duration::parse_ttl;
+use crate::cli::{OutputArgs, PlaceArgs};
+use crate::duration::{parse_some, parse_ttl};
+use crate::exit::{self, Exit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,24 +22,22 @@ What is checked:
   sink     a resource that checks fences lets no stale write through
   linear   all answers fit one order of events on a fenced mutex
   waiters  nobody waits too long, and a killed worker's key is free after its ttl
-  A good verdict is about what happened in this time: it is evidence, and no proof.
+  A good verdict is about what happened in this time: it is evidence, and no proof.";
 
-Exit codes:
-    0  nothing was violated
-    1  something was: the history is kept, and the last line says where
-   64  the command line is wrong
-   69  the store cannot be used: unavailable, damaged, denied or unsuitable
-   70  a fault of tenure itself or of the system";
+const CODES: [(Exit, &str); 2] = [
+    (Exit::SUCCESS, "nothing was violated"),
+    (Exit::No, "something was: the history is kept, and the last line says where"),
+];
 
 /// Try out whether a store excludes and fences
 ///
 /// Starts workers as processes of their own, which take and write under the locks of a namespace of
 /// a random name. They are killed and paused at random. Then what they wrote down is checked.
 #[derive(Args, Debug)]
-#[command(max_term_width = 100, after_long_help = EXAMPLES)]
+#[command(max_term_width = 100, after_long_help = exit::help(EXAMPLES, &CODES))]
 pub(crate) struct VerifyArgs {
     /// For how long, like 30s or 5m [default: 10s]
-    #[arg(long = "for", value_name = "DURATION", value_parser = time)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_some)]
     length: Option<Duration>,
 
     /// For how many seconds
@@ -102,5 +101,6 @@ mod tests {
         assert_eq!(length(&["--for", "1m30s"]), Some(Duration::from_secs(90)));
         assert_eq!(length(&["--for", "1m", "--seconds", "3"]), None);
         assert_eq!(length(&["--seconds", "0"]), None);
+        assert_eq!(length(&["--for", "0s"]), None);
     }
 }

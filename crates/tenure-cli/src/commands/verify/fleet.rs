@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure_check::{Record, Recorder, What};
 use tokio::io::AsyncWriteExt;
@@ -50,7 +50,8 @@ pub(super) struct Deeds {
     pub(super) pauses: u64,
 }
 
-/// The workers that run. Dropping it kills them, and so does the kernel when this process ends.
+/// The workers that run. Dropping it kills them and returns when they are gone; the kernel kills them
+/// when this process ends.
 #[derive(Debug)]
 pub(super) struct Fleet {
     plan: Plan,
@@ -192,6 +193,21 @@ impl Fleet {
         self.log.write(&record).map_err(|error| {
             Failure::caused(Exit::Internal, "the history cannot be written", &error)
         })
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        // None of them may write into the folder when that is removed.
+        for worker in &mut self.workers {
+            let _ = worker.child.start_kill();
+        }
+        for worker in &mut self.workers {
+            let id = worker.child.id().and_then(|id| i32::try_from(id).ok());
+            if let Some(pid) = id.and_then(Pid::from_raw) {
+                let _ = waitpid(Some(pid), WaitOptions::empty());
+            }
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
 
 async fn try_out(args: &VerifyArgs) -> Result<Exit, Failure> {
     let url = store_url::resolve(args.place.url.as_deref())?;
-    let namespace = scratch::namespace("verify");
+    let namespace = scratch::namespace("verify")?;
     let store = open::store(&args.place, args.output.verbose).await?;
     let locks = scratch::locks(store, &namespace, args.ttl).await?;
     probe(&locks, args.ttl).await?;
