@@ -26,8 +26,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # The model
 /// - A key is free or held. It is granted when it is free, with a fence greater than all before.
-/// - It is found held only while it is held, given back only by its hold, and found lost only by
-///   one that holds it no more.
+/// - It is found held only while it is held, given back only by whoever holds it, and found lost
+///   only by one that holds it no more.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
 /// - A question without an answer may have had its effect, or not, and for no longer than what it

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::machine::folder;
-use crate::report::{Row, Table, short};
+use crate::report::{Better, Row, Table, short};
 use crate::role::Helper;
 use crate::sample::{median, timed};
 
@@ -61,7 +61,7 @@ fn added(name: &str, tenure: &Path, store: &str, lock: &str) -> Result<Row> {
     let more = locked.saturating_sub(bare);
     Ok(Row::new(name, format!("+{}", short(more)))
         .beside(format!("flock -n: +{}", short(flock.saturating_sub(bare))))
-        .ratio(locked.as_secs_f64() / flock.as_secs_f64())
+        .ratio(locked.as_secs_f64() / flock.as_secs_f64(), Better::Lower)
         .target("≤ 15 ms", more <= ADDED_MAX)
         .note("over the bare command; the ratio is that of the whole times"))
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::batching::commits;
 use crate::machine::folder;
 use crate::raw_sqlite::{self, RawSqlite};
-use crate::report::{Row, Table, per_second};
+use crate::report::{Better, Row, Table, per_second};
 use crate::role::{Helper, argument, await_start, say};
 use crate::sample::{Pairs, elapsed_since, key, median, on_all_cores, rate};
 
@@ -49,7 +49,7 @@ pub(crate) fn measure_tasks(table: &mut Table, tasks: usize) -> Result<()> {
     let batch = median(&mut batches).context("no round")?;
     let mut row = Row::new(format!("file: {tasks} task{plural}"), per_second(rates.measured()?))
         .beside(format!("raw {}", per_second(rates.reference()?)))
-        .ratio(ratio)
+        .ratio(ratio, Better::Higher)
         .note(format!("{batch:.1} jobs per transaction, and so in raw"));
     if tasks == 128 {
         // Ours does all that raw does and more: to be faster is an error of measurement.
@@ -84,7 +84,7 @@ pub(crate) fn measure_processes(table: &mut Table, tasks: usize) -> Result<()> {
     let name = format!("file: {PROCESSES} processes of {each} task{plural}");
     let mut row = Row::new(name, per_second(rates.measured()?))
         .beside(format!("1 of {tasks} {}", per_second(rates.reference()?)))
-        .ratio(ratio)
+        .ratio_to_itself(ratio)
         .note(format!(
             "{:.1} jobs per transaction, {:.1} in one process",
             batches.measured()?,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use tenure::Locks;
 
+use crate::figure::{Figure, Source};
 use crate::machine::resident;
-use crate::report::{Row, Table, grouped};
+use crate::redis_footprint;
+use crate::report::{Better, Row, Table, grouped};
 use crate::role::{Helper, argument, say};
 use crate::sample::{key, on_one_thread};
 
@@ -19,9 +21,15 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     // In a process of its own: what earlier rows gave back to the allocator would be used again.
     let [bytes] = Helper::start("hold leases", &[&LEASES.to_string()])?.numbers()?;
     let each = bytes as f64 / LEASES as f64;
-    let row = Row::new("memory: bytes per lease, 1,000,000", format!("{} B", grouped(each)));
-    let row = row.beside("Redis 7: 192 B (known)").ratio(each / 192.0);
-    table.add(row.target("≤ 300 B", each <= BYTES_MAX).note("resident; 34-byte key, UUID owner"));
+    let theirs = redis_footprint::bytes_per_key()?;
+    let row = Row::new("memory: bytes per lease, 1,000,000", format!("{} B", grouped(each)))
+        .beside(format!("Redis {} B", grouped(theirs)))
+        .ratio(each / theirs, Better::Lower)
+        .target("≤ 300 B", each <= BYTES_MAX)
+        .note("resident; 34-byte key, UUID owner");
+    table.add(row);
+    table.bar(Figure::Memory, Source::Ours("a lease on memory:"), each);
+    table.bar(Figure::Memory, Source::Theirs("a key of Redis"), theirs);
     Ok(())
 }
 

@@ -1,20 +1,24 @@
-//! `file:` with few and with many rows: the time of an acquire, and the memory of the process.
+//! A store with few and with many rows: the time of an acquire, and the memory of the process.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
+use tenure_testkit::servers::redis::start_redis;
 use tokio::task::JoinSet;
 
+use crate::figure::{Figure, Source};
 use crate::machine::{folder, resident};
 use crate::report::{Row, Table, grouped, short};
 use crate::role::{Helper, argument, say};
 use crate::sample::{elapsed_since, key, median, on_all_cores};
 
+/// How many leases stand in each of the stores that are compared.
+const SIZES: [u64; 5] = [100, FEW, 10_000, 100_000, MANY];
+/// The size that the others stand beside.
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
 const TASKS: u64 = 1_000;
@@ -22,54 +26,121 @@ const SAMPLES: u64 = 500;
 const RATIO_MAX: f64 = 1.5;
 const GROWTH_MAX: u64 = 16 << 20;
 
-pub(crate) fn measure(table: &mut Table) -> Result<()> {
+/// What came of it.
+struct Grown {
+    /// The median of an acquire for each of the sizes.
+    times: [Duration; SIZES.len()],
+    /// The memory of the process before the largest was filled, and after.
+    before: u64,
+    after: u64,
+    /// How long that took.
+    filled: Duration,
+}
+
+pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
     let folder = folder()?;
-    let mut helper = Helper::start("grow", &[&folder.path().display().to_string()])?;
-    let [few, many, before, after, filled] = helper.numbers()?;
-    let [few, many, filled] = [few, many, filled].map(Duration::from_nanos);
-    let ratio = many.as_secs_f64() / few.as_secs_f64();
-    let row = Row::new("file: rows, acquire at 1,000,000", short(many))
-        .beside(format!("at 1,000: {}", short(few)))
-        .ratio(ratio)
-        .target("≤ 1.50", ratio <= RATIO_MAX)
-        .note(format!("medians, in turns; filled in {}", short(filled)));
-    table.add(row);
+    let grown = grow(
+        SIZES.map(|size| format!("file:{}", folder.path().join(format!("{size}.db")).display())),
+    )?;
+    grown.tell_times(table, "file", Some(RATIO_MAX));
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
-    let grown = after.saturating_sub(before);
-    let row = Row::new("file: rows, memory for 1,000,000", mib(grown))
-        .beside(format!("at 1,000: {}", mib(before)))
-        .target("≤ 16 MiB", grown <= GROWTH_MAX)
-        .note(format!("{} B per row", grouped(grown as f64 / MANY as f64)));
+    let more = grown.after.saturating_sub(grown.before);
+    let each = more as f64 / MANY as f64;
+    let row = Row::new("file: rows, memory for 1,000,000", mib(more))
+        .beside(format!("at 1,000: {}", mib(grown.before)))
+        .target("≤ 16 MiB", more <= GROWTH_MAX)
+        .note(format!("{} B per row", grouped(each)));
     table.add(row);
+    table.bar(Figure::Memory, Source::Ours("a lease on file:"), each);
     Ok(())
 }
 
+/// A Redis that syncs every write; the stores of each size are its databases.
+pub(crate) fn measure_redis(table: &mut Table) -> Result<()> {
+    let folder = folder()?;
+    let files = folder.path().display().to_string();
+    let server = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &files])?;
+    let mut room = 0;
+    let grown = grow(SIZES.map(|_| {
+        room += 1;
+        format!("redis://{}/{room}", server.address())
+    }))?;
+    grown.tell_times(table, "redis", None);
+    Ok(())
+}
+
+impl Grown {
+    /// A row for each size; the largest may have a target.
+    fn tell_times(&self, table: &mut Table, name: &str, ratio_max: Option<f64>) {
+        let few =
+            SIZES.iter().position(|size| *size == FEW).map_or(self.times[0], |at| self.times[at]);
+        for (size, time) in SIZES.into_iter().zip(self.times) {
+            let rows = grouped(size as f64);
+            let mut row = Row::new(format!("{name}: rows, acquire at {rows}"), short(time));
+            if size != FEW {
+                let ratio = time.as_secs_f64() / few.as_secs_f64();
+                row = row.beside(format!("at 1,000: {}", short(few))).ratio_to_itself(ratio);
+                if let Some(ratio_max) = ratio_max.filter(|_| size == MANY) {
+                    row = row.target(&format!("≤ {ratio_max:.2}"), ratio <= ratio_max);
+                }
+            }
+            if size == MANY {
+                row = row.note(format!("medians, in turns; filled in {}", short(self.filled)));
+            }
+            table.add(row);
+            table.plot(Figure::Keys, Source::Ours(name), size as f64, time.as_secs_f64());
+        }
+    }
+}
+
+/// Fills a store for each of the sizes, in a process of its own.
+fn grow(urls: [String; SIZES.len()]) -> Result<Grown> {
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let mut helper = Helper::start("grow", &urls)?;
+    let times = helper.numbers::<{ SIZES.len() }>()?.map(Duration::from_nanos);
+    let [before, after, filled] = helper.numbers()?;
+    Ok(Grown { times, before, after, filled: Duration::from_nanos(filled) })
+}
+
 pub(crate) fn play(arguments: &[String]) -> Result<()> {
-    let folder: String = argument(arguments, 0)?;
+    let urls = (0..SIZES.len()).map(|at| argument::<String>(arguments, at));
+    let urls = urls.collect::<Result<Vec<_>>>()?;
     on_all_cores(async move {
-        let open = |name: &str| {
-            let url = format!("file:{}", Path::new(&folder).join(name).display());
-            async move { Locks::open(&url).await }
-        };
-        let (small, large) = (open("small.db").await?, open("large.db").await?);
-        // Both, so that what the tasks themselves need is in the first figure already.
-        fill(&small, FEW).await?;
-        fill(&large, FEW).await?;
+        let mut stores = Vec::new();
+        for (url, size) in urls.iter().zip(SIZES) {
+            stores.push((Locks::open(url).await?, size));
+        }
+        let (largest, others) = stores.split_last().context("no store")?;
+        let (smaller, larger): (Vec<_>, Vec<_>) = others.iter().partition(|(_, size)| *size <= FEW);
+        // First a few in the largest as well, so that what the tasks themselves need is in the
+        // first figure already.
+        for (locks, size) in smaller {
+            fill(locks, 0..*size).await?;
+        }
+        fill(&largest.0, 0..FEW).await?;
         let before = resident()?;
         let start = SystemClock.now();
-        fill(&large, MANY).await?;
+        fill(&largest.0, FEW..largest.1).await?;
         let filled = elapsed_since(start);
         let after = resident()?;
-        let (mut few, mut many) = (Vec::new(), Vec::new());
-        for number in MANY..MANY + SAMPLES {
-            few.push(acquire_time(&small, number).await?);
-            many.push(acquire_time(&large, number).await?);
+        for (locks, size) in larger {
+            fill(locks, 0..*size).await?;
         }
-        let few = median(&mut few).context("no samples")?;
-        let many = median(&mut many).context("no samples")?;
-        let [few, many, filled] = [few, many, filled].map(|time| time.as_nanos());
-        say(&format!("{few} {many} {before} {after} {filled}"))
+        say(&acquire_times(&stores).await?.join(" "))?;
+        say(&format!("{before} {after} {}", filled.as_nanos()))
     })
+}
+
+/// The median of each store in nanoseconds, taken in turns.
+async fn acquire_times(stores: &[(Locks, u64)]) -> Result<Vec<String>> {
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); stores.len()];
+    for number in MANY..MANY + SAMPLES {
+        for ((locks, _), times) in stores.iter().zip(&mut times) {
+            times.push(acquire_time(locks, number).await?);
+        }
+    }
+    let medians = times.iter_mut().map(|times| median(times).context("no samples"));
+    medians.map(|time| Ok(time?.as_nanos().to_string())).collect()
 }
 
 async fn acquire_time(locks: &Locks, number: u64) -> Result<Duration> {
@@ -81,16 +152,17 @@ async fn acquire_time(locks: &Locks, number: u64) -> Result<Duration> {
     Ok(took)
 }
 
-/// Leaves `rows` leases behind, with those that stand already.
-async fn fill(locks: &Locks, rows: u64) -> Result<()> {
-    let next = Arc::new(AtomicU64::new(if rows == FEW { 0 } else { FEW }));
+/// Leaves a lease behind for each of these numbers.
+async fn fill(locks: &Locks, numbers: std::ops::Range<u64>) -> Result<()> {
+    ensure!(numbers.end <= MANY, "the samples are above");
+    let next = Arc::new(AtomicU64::new(numbers.start));
     let mut tasks: JoinSet<tenure::Result<()>> = JoinSet::new();
     for _ in 0..TASKS {
         let (locks, next) = (locks.clone(), Arc::clone(&next));
         tasks.spawn(async move {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= rows {
+                if number >= numbers.end {
                     return Ok(());
                 }
                 let ttl = Duration::from_secs(3600);

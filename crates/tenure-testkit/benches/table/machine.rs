@@ -8,20 +8,44 @@ use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-/// One line on what all figures depend on.
-pub(crate) fn facts() -> Result<String> {
-    let cores = std::thread::available_parallelism()?;
-    let kernel = read_to_string("/proc/sys/kernel/osrelease")?;
-    let load = read_to_string("/proc/loadavg")?;
-    let load = load.split(' ').next().unwrap_or("?");
-    let cpus = read_to_string("/proc/cpuinfo")?;
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown processor", |(_, model)| model);
-    Ok(format!(
-        "{cores} cores ({model}), Linux {}, load {load} at start, files in {}",
-        kernel.trim(),
-        disk().display()
-    ))
+/// What all figures depend on. Nothing that tells whose machine it is.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory: String,
+    pub(crate) kernel: String,
+    /// How many processes wanted to run, on average, in the minute before.
+    pub(crate) load: String,
+}
+
+impl Machine {
+    pub(crate) fn here() -> Result<Self> {
+        let load = read_to_string("/proc/loadavg")?;
+        let cpus = read_to_string("/proc/cpuinfo")?;
+        let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+        let memory = read_to_string("/proc/meminfo")?;
+        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let total = total.and_then(|rest| rest.trim().strip_suffix(" kB"));
+        let kib: f64 = total.context("no MemTotal line")?.parse()?;
+        Ok(Self {
+            processor: model.map_or("unknown processor", |(_, model)| model).to_owned(),
+            cores: std::thread::available_parallelism()?.get(),
+            memory: format!("{:.0} GiB", kib / f64::from(1 << 20)),
+            kernel: format!("Linux {}", read_to_string("/proc/sys/kernel/osrelease")?.trim()),
+            load: load.split(' ').next().unwrap_or("?").to_owned(),
+        })
+    }
+
+    /// One line of all, for the terminal: it also says where the files are.
+    pub(crate) fn line(&self) -> String {
+        let Self { processor, cores, memory, kernel, load } = self;
+        let disk = disk();
+        format!(
+            "{cores} cores ({processor}), {memory}, {kernel}, load {load} at start, files in {}",
+            disk.display()
+        )
+    }
 }
 
 /// Where the files of this benchmark go: beside the build, so on a disk and not in memory.

@@ -4,27 +4,34 @@
 //! with a name in `SECTIONS` that contains NAME. A missed target is told in the table and in its
 //! last line, and then the exit code is not 0; one that the machine was too busy to judge is told
 //! too, and is no failure. `TENURE_BENCH_DIR` is the folder for the files, if not one beside the
-//! build.
+//! build. A whole run also writes the table and its charts into the folder for benchmarks among the
+//! documents; `TENURE_BENCH_DOCS` names another one, and then any run does.
 
 #![allow(clippy::print_stdout)]
 
 mod batching;
+mod chart;
 mod command;
+mod contenders;
 mod cycle;
+mod figure;
 mod file_load;
 mod footprint;
 mod growth;
 mod handoff;
 mod kept;
 mod machine;
+mod publish;
 mod raw;
 mod raw_sqlite;
+mod redis_footprint;
 mod report;
 mod role;
 mod rule_alone;
 mod sample;
 mod served;
 mod server;
+mod versions;
 mod waiters;
 
 use std::process::ExitCode;
@@ -32,6 +39,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use tenure::clock::{Clock, SystemClock};
 
+use machine::Machine;
+use publish::Edition;
 use report::Table;
 
 /// One measurement: what the rows that it adds begin with, and how to get them.
@@ -50,13 +59,21 @@ const SECTIONS: &[Section] = &[
     ("file: 4 processes of 4", |table| file_load::measure_processes(table, 16)),
     ("file: 4 processes of 32", |table| file_load::measure_processes(table, 128)),
     ("file: hand-off", handoff::measure),
-    ("file: rows", growth::measure),
+    ("file: rows", growth::measure_file),
+    ("redis: rows", growth::measure_redis),
     ("redis", |table| served::measure(table, "redis")),
     ("postgres", |table| served::measure(table, "postgres")),
     ("nats", |table| served::measure(table, "nats")),
     ("etcd", |table| served::measure(table, "etcd")),
     ("object", |table| served::measure(table, "object/seaweedfs")),
+    ("hand-off: file", contenders::measure_file),
+    ("hand-off: server", contenders::measure_server),
+    ("hand-off: redis", |table| contenders::measure(table, "redis")),
+    ("hand-off: postgres", |table| contenders::measure(table, "postgres")),
+    ("hand-off: nats", |table| contenders::measure(table, "nats")),
+    ("hand-off: etcd", |table| contenders::measure(table, "etcd")),
     ("server: grants", server::measure_grants),
+    ("server: growth", server::measure_growth),
     ("server: p99", server::measure_latency),
     ("server: memory", server::measure_held),
     ("server: connections", server::measure_connections),
@@ -73,11 +90,20 @@ fn main() -> Result<ExitCode> {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part));
-    println!("{}", machine::facts()?);
+    let machine = Machine::here()?;
+    println!("{}", machine.line());
+    let edition = Edition::of(machine, &wanted)?;
     let mut table = Table::start();
     for (name, measure) in SECTIONS.iter().filter(|(name, _)| is_wanted(name)) {
         measure(&mut table).with_context(|| format!("section {name}"))?;
     }
     let met = table.end(SystemClock.now().since(started));
+    match edition {
+        Some(edition) => {
+            edition.publish(&table)?;
+            println!("the table and its charts are in {}", edition.folder().display());
+        }
+        None => println!("nothing was written: only `cargo xtask bench` without a name does that"),
+    }
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,17 +1,33 @@
-//! The table, printed row by row as it is measured.
+//! The table, printed row by row as it is measured, and the points of the charts.
 
 use std::time::Duration;
+
+use crate::figure::{Figure, Point, Source};
 
 /// One figure.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    name: String,
-    measured: String,
-    reference: String,
-    ratio: String,
-    target: String,
+    pub(crate) name: String,
+    pub(crate) measured: String,
+    pub(crate) reference: String,
+    ratio: Option<Ratio>,
+    pub(crate) target: String,
     verdict: Verdict,
-    note: String,
+    pub(crate) note: String,
+}
+
+/// Which ratio is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Higher,
+    Lower,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ratio {
+    value: f64,
+    /// `None` where tenure is beside itself, and neither wins.
+    better: Option<Better>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +51,15 @@ impl Row {
         self
     }
 
-    pub(crate) fn ratio(mut self, ratio: f64) -> Self {
-        self.ratio = format!("{ratio:.2}");
+    /// To what could be used instead. The worse one is a loss, and told as such.
+    pub(crate) fn ratio(mut self, value: f64, better: Better) -> Self {
+        self.ratio = Some(Ratio { value, better: Some(better) });
+        self
+    }
+
+    /// To tenure itself, with more or less of something.
+    pub(crate) fn ratio_to_itself(mut self, value: f64) -> Self {
+        self.ratio = Some(Ratio { value, better: None });
         self
     }
 
@@ -58,14 +81,36 @@ impl Row {
         self.note = note.into();
         self
     }
+
+    pub(crate) fn ratio_text(&self) -> String {
+        self.ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.value))
+    }
+
+    pub(crate) fn verdict_text(&self) -> &'static str {
+        match self.verdict {
+            Verdict::None => "",
+            Verdict::Met => "ok",
+            Verdict::Missed => "MISSED",
+            Verdict::Unsure => "UNSURE",
+        }
+    }
+
+    /// How many times worse than its reference it is, if it is, as the table shows it.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let Ratio { value, better } = self.ratio?;
+        let shown = (value * 100.0).round() / 100.0;
+        match better? {
+            Better::Lower => (shown > 1.0).then_some(value),
+            Better::Higher => (shown < 1.0).then_some(1.0 / value),
+        }
+    }
 }
 
-/// All rows so far.
+/// All rows so far, and the points of the charts.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    targets: usize,
-    missed: Vec<String>,
-    unsure: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) points: Vec<Point>,
 }
 
 impl Table {
@@ -76,38 +121,45 @@ impl Table {
     }
 
     pub(crate) fn add(&mut self, row: Row) {
-        let verdict = match row.verdict {
-            Verdict::None => "",
-            Verdict::Met => "ok",
-            Verdict::Missed => "MISSED",
-            Verdict::Unsure => "UNSURE",
-        };
-        self.targets += usize::from(row.verdict != Verdict::None);
-        line(
-            [&row.name, &row.measured, &row.reference, &row.ratio, &row.target, verdict],
-            &row.note,
-        );
-        match row.verdict {
-            Verdict::Missed => self.missed.push(row.name),
-            Verdict::Unsure => self.unsure.push(row.name),
-            Verdict::None | Verdict::Met => {}
-        }
+        let (ratio, verdict) = (row.ratio_text(), row.verdict_text());
+        line([&row.name, &row.measured, &row.reference, &ratio, &row.target, verdict], &row.note);
+        self.rows.push(row);
+    }
+
+    /// A point of a line: so much (`y`) at so many (`x`).
+    pub(crate) fn plot(&mut self, figure: Figure, source: Source<'_>, x: f64, y: f64) {
+        self.points.push(Point::new(figure, source, x, y));
+    }
+
+    pub(crate) fn bar(&mut self, figure: Figure, source: Source<'_>, value: f64) {
+        self.plot(figure, source, 0.0, value);
     }
 
     /// Prints the summary; whether no target was missed.
-    pub(crate) fn end(self, took: Duration) -> bool {
+    pub(crate) fn end(&self, took: Duration) -> bool {
         println!("{}", "-".repeat(120));
         println!("ratios of rates are medians of pairs, measured in turns");
         println!("took {:.0} s", took.as_secs_f64());
-        for name in &self.missed {
+        for name in self.with(Verdict::Missed) {
             println!("missed: {name}");
         }
-        for name in &self.unsure {
+        for name in self.with(Verdict::Unsure) {
             println!("unsure: {name} (its reference was unsteady: repeat it on an idle machine)");
         }
-        let (missed, unsure) = (self.missed.len(), self.unsure.len());
-        println!("{missed} of {} targets missed, {unsure} unsure", self.targets);
-        missed == 0
+        println!("{}", self.summary());
+        self.with(Verdict::Missed).count() == 0
+    }
+
+    /// How many targets there are, and what became of them.
+    pub(crate) fn summary(&self) -> String {
+        let targets = self.rows.len() - self.with(Verdict::None).count();
+        let missed = self.with(Verdict::Missed).count();
+        let unsure = self.with(Verdict::Unsure).count();
+        format!("{missed} of {targets} targets missed, {unsure} unsure")
+    }
+
+    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter(move |row| row.verdict == verdict).map(|row| row.name.as_str())
     }
 }
 

@@ -7,9 +7,10 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::{Kind, Service, fresh_room, kinds};
 
+use crate::figure::{Figure, Source};
 use crate::handoff::{self, pause};
 use crate::raw::{self, Raw};
-use crate::report::{Row, Table, short};
+use crate::report::{Better, Row, Table, short};
 use crate::sample::{Pairs, elapsed_since, median, on_all_cores};
 
 const ROUNDS: usize = 15;
@@ -48,24 +49,25 @@ async fn cycle(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<b
     let ratio = pairs.ratio()?;
     let row = Row::new(format!("{}: cycle", kind.name), seconds(pairs.measured()?))
         .beside(format!("by hand {}", seconds(pairs.reference()?)))
-        .ratio(ratio)
+        .ratio(ratio, Better::Lower)
         .target("≤ 1.25", ratio <= CYCLE_MAX)
         .unsure_if(pairs.is_unsteady())
         .note(format!("acquire and release; class {:?}", locks.store().class));
     table.add(row);
+    table.bar(Figure::Cycle, Source::Ours(kind.name), ratio);
     Ok(locks.store().capabilities.wakes)
 }
 
 fn hand_off(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<()> {
     let before = on_all_cores(trips(kind, service))?;
     let url = service.url(fresh_room(), None);
-    let mut gaps = handoff::gaps(&handoff::contend(&url, TURN)?);
+    let mut gaps = handoff::gaps(&handoff::contend(&url, TURN, &handoff::TWO)?);
     let after = on_all_cores(trips(kind, service))?;
     let middle = median(&mut gaps).context("the key never went to the other process")?;
     let beside = |name: &str, each: Duration| {
         let ratio = middle.as_secs_f64() / each.as_secs_f64();
         let row = Row::new(format!("{}: hand-off, {name}", kind.name), short(middle));
-        (row.beside(format!("{name} {}", short(each))).ratio(ratio), ratio)
+        (row.beside(format!("{name} {}", short(each))).ratio(ratio, Better::Lower), ratio)
     };
     let (row, ratio) = beside("raw command", (before.write + after.write) / 2);
     let count = gaps.len();

@@ -10,13 +10,17 @@ use tenure::stores::memory::MemoryStore;
 use tokio::task::JoinSet;
 
 use self::counting::Counting;
+use crate::figure::{Figure, Source};
 use crate::report::{Row, Table, grouped, short};
 use crate::sample::{key, median, on_one_thread};
 
 mod counting;
 
 /// How many wait, and how often that is measured.
-const LINES: [(usize, usize); 3] = [(10, 2000), (1_000, 30), (10_000, 7)];
+const LINES: [(usize, usize); 5] = [(1, 5000), (10, 2000), (100, 300), (1_000, 30), (LONGEST, 7)];
+const LONGEST: usize = 10_000;
+/// The line that longer ones stand beside.
+const SHORT: usize = 10;
 const RATIO_MAX: f64 = 2.0;
 
 /// For how long the line is left alone, to see who asks the store meanwhile.
@@ -25,23 +29,27 @@ const IDLE: Duration = Duration::from_secs(1);
 const IDLE_CALLS_MAX: u64 = 6;
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
-    let mut shortest = None;
+    let mut first = Duration::ZERO;
     for (waiters, rounds) in LINES {
         let (each, calls) = on_one_thread(hand_down(waiters, rounds))?;
-        let first = *shortest.get_or_insert(each);
-        let ratio = each.as_secs_f64() / first.as_secs_f64();
         let name = format!("memory: waiters, {} in line", grouped(waiters as f64));
         let mut row =
             Row::new(name, short(each)).note(format!("per hand-off; {calls:.2} store calls each"));
-        if waiters != LINES[0].0 {
-            row = row.beside(format!("with {}: {}", LINES[0].0, short(first))).ratio(ratio);
+        if waiters == SHORT {
+            first = each;
         }
-        if waiters == LINES[2].0 {
-            row = row.target("≤ 2.00", ratio <= RATIO_MAX);
+        if waiters > SHORT {
+            let ratio = each.as_secs_f64() / first.as_secs_f64();
+            row = row.beside(format!("with {SHORT}: {}", short(first))).ratio_to_itself(ratio);
+            if waiters == LONGEST {
+                row = row.target("≤ 2.00", ratio <= RATIO_MAX);
+            }
         }
         table.add(row);
+        let source = Source::Ours("memory:");
+        table.plot(Figure::Waiters, source, waiters as f64, each.as_secs_f64());
     }
-    let idle = on_one_thread(idle_calls(LINES[2].0))?;
+    let idle = on_one_thread(idle_calls(LONGEST))?;
     let row = Row::new("memory: waiters, calls in 1 s idle", idle.to_string());
     table
         .add(row.target("≤ 6", idle <= IDLE_CALLS_MAX).note("10,000 in line: only the head looks"));

@@ -10,7 +10,7 @@ use tenure_forrst::{Call, Fault, Forrst};
 use super::rest::Rest;
 use super::{CALLERS, Served, all};
 use crate::machine::folder;
-use crate::report::{Row, Table, per_second};
+use crate::report::{Better, Row, Table, per_second};
 use crate::role::{Helper, argument, say};
 use crate::sample::{Pairs, elapsed_since, on_all_cores, on_one_thread, rate};
 
@@ -29,7 +29,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let ratio = pairs.ratio()?;
     let row = Row::new("forrst: locked calls, the server", per_second(pairs.measured()?))
         .beside(format!("without {}", per_second(pairs.reference()?)))
-        .ratio(ratio)
+        .ratio(ratio, Better::Higher)
         .target("≥ 0.50", ratio >= 0.5)
         .unsure_if(pairs.is_unsteady())
         .note("64 connections; one function of an upstream, with its lock and without, synced");
@@ -37,7 +37,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let pairs = on_one_thread(compare(service))?;
     let row = Row::new("forrst: locked calls, a service", per_second(pairs.measured()?))
         .beside(format!("without {}", per_second(pairs.reference()?)))
-        .ratio(pairs.ratio()?)
+        .ratio(pairs.ratio()?, Better::Higher)
         .note("the same in an axum application whose function does nothing at all");
     table.add(row);
     Ok(())

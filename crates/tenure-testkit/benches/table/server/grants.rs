@@ -1,165 +1,108 @@
-//! Durable grants a second through the server, beside Redis that syncs every write.
+//! Grants a second through the server, beside what people use instead.
 
-use std::sync::Arc;
-use std::time::Duration;
+use anyhow::{Context, Result};
 
-use anyhow::{Context, Result, bail, ensure};
-use redis::aio::MultiplexedConnection;
-use tenure::claim::{Attempt, Claim, Grant, Reentry, Released};
-use tenure::clock::{Clock, SystemClock};
-use tenure::random::SystemRandom;
-use tenure::{Holder, Key, Owner, Store};
-use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
-use tenure_api::tenure_v1::{LockRequest, Renewal, Target, UnlockRequest};
-use tenure_testkit::servers::redis::start_redis;
-use tonic::transport::Channel;
-
-use super::rest::Rest;
-use super::{CALLERS, Served, all};
+use super::caller::Crowd;
+use super::{CALLERS, Served, etcd_lock, redis_lock, ways};
+use crate::figure::{Figure, Source};
 use crate::machine::folder;
-use crate::report::{Row, Table, per_second};
-use crate::sample::{Pairs, elapsed_since, on_all_cores, rate};
+use crate::report::{Better, Row, Table, per_second};
+use crate::sample::{Pairs, median, on_all_cores};
 
 const ROUNDS: usize = 5;
-/// Grants of each caller in one round.
-const SHARE: usize = 60;
 /// So many connections carry the requests by gRPC. The streams have as many as is usual.
 const CONNECTIONS: usize = 4;
-const DELETE: &str =
-    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+/// A way to the server: its name, what is said of it, and how much of the rate of Redis with
+/// `appendfsync always` it has to reach.
+type Way = (&'static str, &'static str, Option<f64>);
+const WAYS: [Way; 3] = [
+    ("gRPC stream, 64 callers", "", Some(1.0)),
+    ("gRPC requests, 64 callers", ", a request for each", None),
+    ("REST, 64 connections", ", HTTP/1.1", Some(0.4)),
+];
+
+/// What else takes locks: its name, what follows the name of a row, and what is said of it.
+type Rival = (&'static str, &'static str, &'static str);
+const RIVALS: [Rival; 3] = [
+    ("Redis", "", "locked and unlocked, synced; Redis: appendfsync always, 64 connections"),
+    ("everysec", " (everysec)", "beside Redis with everysec, which answers before it has synced"),
+    ("etcd's lock", " (etcd)", "beside etcd's own lock, synced; 64 callers on 4 connections"),
+];
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let folder = folder()?;
+    // All on the same disk.
     let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
-    // Both on the same disk.
-    let beside = folder.path().join("redis").display().to_string();
-    std::fs::create_dir(&beside)?;
-    let redis = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &beside])?;
-    let address = redis.address();
-    on_all_cores(async {
-        let url = format!("tenure://{}", served.address);
-        let store = tenure::stores::open(&url, Arc::new(SystemClock)).await?;
-        let mut channels = Vec::new();
-        for _ in 0..CONNECTIONS {
-            channels.push(served.client().await?);
+    let always = redis_lock::start(folder.path(), "always")?;
+    let everysec = redis_lock::start(folder.path(), "everysec")?;
+    let etcd = etcd_lock::start(folder.path())?;
+    let rounds = on_all_cores(async {
+        let mut ours = [
+            ways::on_streams(&served, CALLERS).await?,
+            ways::by_grpc(&served, CALLERS, CONNECTIONS).await?,
+            ways::by_rest(&served, CALLERS).await?,
+        ];
+        let mut theirs = [
+            redis_lock::callers(&always, CALLERS).await?,
+            redis_lock::callers(&everysec, CALLERS).await?,
+            etcd_lock::callers(&etcd, CALLERS, CONNECTIONS).await?,
+        ];
+        let mut rounds = Vec::new();
+        for _ in 0..=ROUNDS {
+            let theirs = rates(&mut theirs).await?;
+            rounds.push(Round { ours: rates(&mut ours).await?, theirs });
         }
-        let client = redis::Client::open(format!("redis://{address}/"))?;
-        let (mut connections, mut rests) = (Vec::new(), Vec::new());
-        for _ in 0..CALLERS {
-            connections.push(client.get_multiplexed_async_connection().await?);
-            rests.push(Rest::connect(served.address).await?);
-        }
-        let mut rates = Rates::default();
-        for round in 0..=ROUNDS {
-            let redis = in_turn(connections.iter().cloned().enumerate().map(by_hand)).await?;
-            let stream = in_turn((0..CALLERS).map(|at| on_a_stream(at, Arc::clone(&store))));
-            let stream = stream.await?;
-            let unary = (0..CALLERS).map(|at| over_grpc(at, channels[at % CONNECTIONS].clone()));
-            let unary = in_turn(unary).await?;
-            let start = SystemClock.now();
-            rests = all(rests.into_iter().enumerate().map(over_rest)).await?;
-            let rest = rate((CALLERS * SHARE) as u64, elapsed_since(start));
-            // The first round fills the caches of all.
-            if round > 0 {
-                rates.stream.push(stream, redis);
-                rates.unary.push(unary, redis);
-                rates.rest.push(rest, redis);
+        // The first round fills the caches of all.
+        Ok(rounds.split_off(1))
+    })?;
+    tell(table, &rounds)
+}
+
+/// Grants a second of each, one after the other.
+struct Round {
+    ours: [f64; WAYS.len()],
+    theirs: [f64; RIVALS.len()],
+}
+
+async fn rates<const N: usize>(crowds: &mut [Crowd; N]) -> Result<[f64; N]> {
+    let mut rates = [0.0; N];
+    for (crowd, rate) in crowds.iter_mut().zip(&mut rates) {
+        *rate = crowd.grants_per_second().await?;
+    }
+    Ok(rates)
+}
+
+fn tell(table: &mut Table, rounds: &[Round]) -> Result<()> {
+    for (rival, (name, suffix, said)) in RIVALS.into_iter().enumerate() {
+        for (way, (title, how, least)) in WAYS.into_iter().enumerate() {
+            let mut pairs = Pairs::default();
+            rounds.iter().for_each(|round| pairs.push(round.ours[way], round.theirs[rival]));
+            let ratio = pairs.ratio()?;
+            let mut row =
+                Row::new(format!("server: {title}{suffix}"), per_second(pairs.measured()?))
+                    .beside(format!("{name} {}", per_second(pairs.reference()?)))
+                    .ratio(ratio, Better::Higher)
+                    .note(if way == 0 { said.to_owned() } else { format!("the same{how}") });
+            if let (0, Some(least)) = (rival, least) {
+                row = row.target(&format!("≥ {least:.2}"), ratio >= least);
             }
+            table.add(row.unsure_if(pairs.is_unsteady()));
         }
-        rates.tell(table)
-    })
-}
-
-/// Grants a second of each way, beside those of Redis in the same round.
-#[derive(Default)]
-struct Rates {
-    stream: Pairs,
-    unary: Pairs,
-    rest: Pairs,
-}
-
-impl Rates {
-    fn tell(self, table: &mut Table) -> Result<()> {
-        let row = |name, pairs: &Pairs| -> Result<Row> {
-            let beside = format!("Redis {}", per_second(pairs.reference()?));
-            let row = Row::new(name, per_second(pairs.measured()?)).beside(beside);
-            Ok(row.ratio(pairs.ratio()?).unsure_if(pairs.is_unsteady()))
-        };
-        let ratio = self.stream.ratio()?;
-        let note = "locked and unlocked, synced; Redis: appendfsync always, 64 connections";
-        let stream = row("server: gRPC stream, 64 callers", &self.stream)?;
-        table.add(stream.target("≥ 1.00", ratio >= 1.0).note(note));
-        let unary = row("server: gRPC requests, 64 callers", &self.unary)?;
-        table.add(unary.note("the same, a request for each"));
-        let ratio = self.rest.ratio()?;
-        let rest = row("server: REST, 64 connections", &self.rest)?;
-        table.add(rest.target("≥ 0.40", ratio >= 0.4).note("the same, HTTP/1.1"));
-        Ok(())
     }
-}
-
-/// The rate at which callers that work at once get grants.
-async fn in_turn(
-    work: impl IntoIterator<Item = impl Future<Output = Result<()>> + Send + 'static>,
-) -> Result<f64> {
-    let start = SystemClock.now();
-    all(work).await?;
-    Ok(rate((CALLERS * SHARE) as u64, elapsed_since(start)))
-}
-
-async fn by_hand((at, mut connection): (usize, MultiplexedConnection)) -> Result<()> {
-    let (key, delete) = (format!("raw{at}"), redis::Script::new(DELETE));
-    for _ in 0..SHARE {
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg("owner").arg("NX").arg("PX").arg(30_000);
-        let answer: Option<String> = set.query_async(&mut connection).await?;
-        ensure!(answer.is_some(), "held");
-        let gone: i64 = delete.key(&key).arg("owner").invoke_async(&mut connection).await?;
-        ensure!(gone == 1, "not held");
+    let names = ["tenure, gRPC stream", "tenure, gRPC requests", "tenure, REST"];
+    for (way, name) in names.into_iter().enumerate() {
+        let rate = middle(rounds.iter().map(|round| round.ours[way]))?;
+        table.bar(Figure::Server, Source::Ours(name), rate);
+    }
+    let names = ["Redis, appendfsync always", "Redis, appendfsync everysec", "etcd's own lock"];
+    for (rival, name) in names.into_iter().enumerate() {
+        let rate = middle(rounds.iter().map(|round| round.theirs[rival]))?;
+        table.bar(Figure::Server, Source::Theirs(name), rate);
     }
     Ok(())
 }
 
-async fn on_a_stream(at: usize, store: Arc<dyn Store>) -> Result<()> {
-    let key = Key::new(&format!("t1/default/stream{at}"))?;
-    for _ in 0..SHARE {
-        let claim = Claim {
-            key: key.clone(),
-            owner: Owner::generate(&SystemRandom)?,
-            ttl: Duration::from_secs(30),
-            holder: Holder::new("bench")?,
-            reentry: Reentry::Adopt,
-        };
-        let Attempt::Granted(lease) = store.try_acquire(&claim).await? else { bail!("held") };
-        let grant = Grant { key: lease.key, owner: lease.owner, fence: Some(lease.fence) };
-        let released = store.release(&grant).await?;
-        ensure!(matches!(released, Released::Released(_)), "not held");
-    }
-    Ok(())
-}
-
-async fn over_grpc(at: usize, mut client: LockServiceClient<Channel>) -> Result<()> {
-    let target = Some(Target { key: format!("grpc{at}"), ..Target::default() });
-    for _ in 0..SHARE {
-        let request = LockRequest {
-            target: target.clone(),
-            immediate: true,
-            renewal: Renewal::Client.into(),
-            ..LockRequest::default()
-        };
-        let lock_id = client.lock(request).await?.into_inner().lock_id;
-        client.unlock(UnlockRequest { target: target.clone(), lock_id }).await?;
-    }
-    Ok(())
-}
-
-async fn over_rest((at, mut rest): (usize, Rest)) -> Result<Rest> {
-    let path = format!("/v1/locks/rest{at}");
-    for _ in 0..SHARE {
-        let granted = rest.call("POST", &path, r#"{"immediate":true,"renewal":"client"}"#).await?;
-        let granted: serde_json::Value = serde_json::from_str(&granted)?;
-        let lock_id = granted["lock_id"].as_str().context("no lock id")?;
-        rest.call("DELETE", &path, &format!(r#"{{"lock_id":"{lock_id}"}}"#)).await?;
-    }
-    Ok(rest)
+fn middle(rates: impl Iterator<Item = f64>) -> Result<f64> {
+    median(&mut rates.collect::<Vec<_>>()).context("nothing was measured")
 }

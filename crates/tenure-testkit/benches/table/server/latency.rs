@@ -35,7 +35,7 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
         let empty = Duration::from_secs_f64(pairs.reference()?);
         let row = Row::new("server: p99 of a lock, 64 connections", short(lock))
             .beside(format!("empty {}", short(empty)))
-            .ratio(ratio)
+            .ratio_to_itself(ratio)
             .target("≤ 5.00", ratio <= 5.0)
             .unsure_if(pairs.is_unsteady())
             .note("REST; every lock is synced to disk");

@@ -1,11 +1,16 @@
 //! tenure's server on the embedded store, in a process of its own.
 
+mod caller;
+mod etcd_lock;
 mod forrst;
 mod grants;
+mod growth;
 mod latency;
+mod redis_lock;
 mod rest;
 mod start;
 mod streams;
+mod ways;
 
 use std::net::SocketAddr;
 
@@ -17,6 +22,7 @@ use tonic::transport::{Channel, Endpoint};
 
 pub(crate) use forrst::{measure as measure_forrst, play as play_forrst};
 pub(crate) use grants::measure as measure_grants;
+pub(crate) use growth::measure as measure_growth;
 pub(crate) use latency::measure as measure_latency;
 pub(crate) use start::measure as measure_start;
 pub(crate) use streams::{measure_connections, measure_held, measure_waiters};
@@ -85,7 +91,7 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
     })
 }
 
-/// Runs `CALLERS` loops at once, each until it has done its share; all of them must succeed.
+/// Runs all of them at once; all must succeed.
 async fn all<T: Send + 'static>(
     work: impl IntoIterator<Item = impl Future<Output = Result<T>> + Send + 'static>,
 ) -> Result<Vec<T>> {

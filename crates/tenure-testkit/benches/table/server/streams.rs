@@ -1,8 +1,8 @@
-//! Ten thousand streams: each with a lock of its own, and all of them in line for one.
+//! Many streams: each with a lock of its own, and all of them in line for one.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::tenure_v1::lock_service_client::LockServiceClient;
 use tenure_api::tenure_v1::{Acquired, HoldRequest, HoldResponse, Target, hold_response::Event};
@@ -12,12 +12,15 @@ use tonic::transport::Channel;
 
 use super::rest::Rest;
 use super::{Served, all};
+use crate::figure::{Figure, Source};
 use crate::machine::{allow_files, files_max, folder};
 use crate::report::{Row, Table, grouped, short};
-use crate::sample::{elapsed_since, on_all_cores};
+use crate::sample::{elapsed_since, median, on_all_cores};
 
 const STREAMS: usize = 10_000;
 const CHANNELS: usize = 10;
+/// How many wait, and how often that is measured.
+const LINES: [(usize, usize); 5] = [(1, 300), (10, 100), (100, 20), (1_000, 5), (STREAMS, 1)];
 const BYTES_MAX: f64 = 12.0 * 1024.0;
 const CALLS_MAX: f64 = 2.1;
 
@@ -37,6 +40,7 @@ pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
         .target("≤ 12 KiB", each <= BYTES_MAX)
         .note(format!("{STREAMS} streams on {CHANNELS} connections, resident"));
     table.add(row);
+    table.bar(Figure::Memory, Source::Ours("a held stream of the server"), each);
     Ok(())
 }
 
@@ -56,24 +60,47 @@ pub(crate) fn measure_connections(table: &mut Table) -> Result<()> {
     let row = Row::new("server: memory per held connection", format!("{} B", grouped(each)))
         .note(format!("{count} streams by HTTP/1.1, a connection each, resident"));
     table.add(row);
+    table.bar(Figure::Memory, Source::Ours("a held connection of the server"), each);
     Ok(())
 }
 
 pub(crate) fn measure_waiters(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
-    let Line { took, fences, calls } = on_all_cores(hand_down(&served))?;
-    let each = took / u32::try_from(STREAMS)?;
-    let in_order = fences.windows(2).filter(|pair| pair[1] == pair[0] + 1).count() == STREAMS;
-    let row = Row::new("server: 10,000 waiters, per hand-off", short(each))
-        .target("in order", in_order)
+    for (waiters, rounds) in LINES {
+        let mut lines = Vec::new();
+        for round in 0..rounds {
+            let key = format!("line/{waiters}/{round}");
+            lines.push(on_all_cores(hand_down(&served, &key, waiters))?);
+        }
+        tell(table, waiters, &lines)?;
+    }
+    Ok(())
+}
+
+fn tell(table: &mut Table, waiters: usize, lines: &[Line]) -> Result<()> {
+    let mut times: Vec<Duration> = lines.iter().map(|line| line.took).collect();
+    let each = median(&mut times).context("no round")? / u32::try_from(waiters)?;
+    let plural = if waiters == 1 { "" } else { "s" };
+    let name = format!("server: {} waiter{plural}", grouped(waiters as f64));
+    let in_order = lines.iter().all(|line| line.fences.windows(2).all(|f| f[1] == f[0] + 1));
+    let mut row = Row::new(format!("{name}, per hand-off"), short(each))
         .note("one grant each: fences without a gap, in the order of arrival");
+    if waiters == STREAMS {
+        row = row.target("in order", in_order);
+    } else {
+        ensure!(in_order, "{waiters} waiters: not in the order of arrival");
+    }
     table.add(row);
-    let calls = calls as f64 / STREAMS as f64;
-    let row = Row::new("server: 10,000 waiters, store calls", format!("{calls:.2}"))
-        .target("≤ 2.10", calls <= CALLS_MAX)
-        .note("per hand-off: a release and a grant, and nobody else is woken to ask");
-    table.add(row);
+    table.plot(Figure::Waiters, Source::Ours("server"), waiters as f64, each.as_secs_f64());
+    if waiters == STREAMS {
+        let calls: u64 = lines.iter().map(|line| line.calls).sum();
+        let calls = calls as f64 / (waiters * lines.len()) as f64;
+        let row = Row::new(format!("{name}, store calls"), format!("{calls:.2}"))
+            .target("≤ 2.10", calls <= CALLS_MAX)
+            .note("per hand-off: a release and a grant, and nobody else is woken to ask");
+        table.add(row);
+    }
     Ok(())
 }
 
@@ -86,15 +113,15 @@ struct Line {
     calls: u64,
 }
 
-async fn hand_down(served: &Served) -> Result<Line> {
+async fn hand_down(served: &Served, key: &str, waiters: usize) -> Result<Line> {
     let mut client = served.client().await?;
-    let mut first = open(&mut client, "line").await?;
+    let mut first = open(&mut client, key).await?;
     let mut fences = vec![acquired(&mut first).await?.fence];
     // One connection keeps the order in which the streams were opened. Each is read from then on:
     // what nobody reads piles up, and then the connection is ended.
-    let mut line = Vec::with_capacity(STREAMS);
-    for _ in 0..STREAMS {
-        let mut stream = open(&mut client, "line").await?;
+    let mut line = Vec::with_capacity(waiters);
+    for _ in 0..waiters {
+        let mut stream = open(&mut client, key).await?;
         line.push(tokio::spawn(async move { acquired(&mut stream).await }));
     }
     let before = store_calls(served).await?;

@@ -1,0 +1,136 @@
+//! Lines over a row of figures.
+
+use super::{Anchor, Axis, COLOURS, Canvas, Ruler, WIDTH, room};
+
+const HEIGHT: f64 = 420.0;
+const TOP: f64 = 56.0;
+const BOTTOM: f64 = HEIGHT - 62.0;
+const RIGHT: f64 = 24.0;
+/// A stroke of the line and what is left free around it, before each name.
+const SAMPLE: f64 = 40.0;
+/// Between two names.
+const STEP: f64 = 24.0;
+
+/// One line.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<[f64; 2]>,
+    /// Not ours, but what ours is measured against.
+    pub(crate) is_theirs: bool,
+}
+
+/// A chart of lines. Below it are exactly the figures that were measured.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+}
+
+impl Lines {
+    pub(crate) fn draw(mut self) -> String {
+        for series in &mut self.series {
+            series.points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        }
+        // The names stand in the order in which the lines end.
+        let end = |series: &Series| series.points.last().map_or(0.0, |point| point[1]);
+        self.series.sort_by(|a, b| end(b).total_cmp(&end(a)));
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let y = Ruler::around(self.y.scale, points().map(|point| point[1]));
+        let widest = y.ticks().iter().map(|tick| room(&(self.y.tick)(*tick))).fold(0.0, f64::max);
+        let names = self.series.iter().map(|series| room(&series.name)).fold(0.0, f64::max);
+        let frame = Frame {
+            left: 48.0 + widest,
+            right: WIDTH - RIGHT - SAMPLE - names - 12.0,
+            x: Ruler::at(self.x.scale, points().map(|point| point[0])),
+            y,
+        };
+        let mut canvas = Canvas::new(&self.title, HEIGHT);
+        frame.sides(&mut canvas, &self.x, &self.y);
+        for (at, series) in self.series.iter().enumerate() {
+            self.line(&mut canvas, &frame, at, series);
+            name(&mut canvas, [frame.right + 20.0, TOP + 8.0 + at as f64 * STEP], at, series);
+        }
+        canvas.finish()
+    }
+
+    fn line(&self, canvas: &mut Canvas, frame: &Frame, at: usize, series: &Series) {
+        let places = series.points.iter().map(|&point| frame.place(point));
+        let path: Vec<String> = places.map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+        let class = class(at, series.is_theirs);
+        canvas.push(&format!(r#"<polyline class="{class}" points="{}"/>"#, path.join(" ")));
+        for &point in &series.points {
+            let told = format!(
+                "{}, {}: {}",
+                series.name,
+                (self.x.tick)(point[0]),
+                (self.y.tick)(point[1])
+            );
+            marker(canvas, at, frame.place(point), &told);
+        }
+    }
+}
+
+/// Where the lines are, within the chart.
+struct Frame {
+    left: f64,
+    right: f64,
+    x: Ruler,
+    y: Ruler,
+}
+
+impl Frame {
+    fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        // A little inside, so that the first points are not on the side.
+        let inset = 24.0;
+        let width = self.right - self.left - 2.0 * inset;
+        [self.left + inset + self.x.share(x) * width, BOTTOM - self.y.share(y) * (BOTTOM - TOP)]
+    }
+
+    fn sides(&self, canvas: &mut Canvas, x: &Axis, y: &Axis) {
+        for &tick in self.y.ticks() {
+            let at = BOTTOM - self.y.share(tick) * (BOTTOM - TOP);
+            canvas.stroke("grid", [self.left, at], [self.right, at]);
+            canvas.text("faint", [self.left - 8.0, at + 4.5], Anchor::End, &(y.tick)(tick));
+        }
+        for &tick in self.x.ticks() {
+            let [at, _] = self.place([tick, 0.0]);
+            canvas.stroke("grid", [at, BOTTOM], [at, BOTTOM + 6.0]);
+            canvas.text("faint", [at, BOTTOM + 22.0], Anchor::Middle, &(x.tick)(tick));
+        }
+        let middle = f64::midpoint(self.left, self.right);
+        canvas.text("ink", [middle, BOTTOM + 46.0], Anchor::Middle, x.label);
+        let centre = f64::midpoint(TOP, BOTTOM);
+        canvas.push(&format!(r#"<g transform="translate(24 {centre:.1}) rotate(-90)">"#));
+        canvas.text("ink", [0.0, 0.0], Anchor::Middle, y.label);
+        canvas.push("</g>");
+    }
+}
+
+fn class(at: usize, is_theirs: bool) -> String {
+    format!("c{} line{}", at % COLOURS, if is_theirs { " theirs" } else { "" })
+}
+
+fn name(canvas: &mut Canvas, [x, y]: [f64; 2], at: usize, series: &Series) {
+    canvas.stroke(&class(at, series.is_theirs), [x, y - 4.0], [x + SAMPLE - 10.0, y - 4.0]);
+    marker(canvas, at, [x + (SAMPLE - 10.0) / 2.0, y - 4.0], &series.name);
+    canvas.text("ink", [x + SAMPLE, y], Anchor::Start, &series.name);
+}
+
+/// Another shape for each line as well, for whoever cannot tell the colours apart.
+fn marker(canvas: &mut Canvas, at: usize, [x, y]: [f64; 2], told: &str) {
+    let shape = match at % 5 {
+        0 => "M-4.5,0A4.5,4.5 0 1 0 4.5,0A4.5,4.5 0 1 0 -4.5,0Z",
+        1 => "M-4,-4H4V4H-4Z",
+        2 => "M0,-5.5L5,4H-5Z",
+        3 => "M0,-6L6,0L0,6L-6,0Z",
+        _ => "M0,5.5L5,-4H-5Z",
+    };
+    let (colour, told) = (at % COLOURS, super::escaped(told));
+    canvas.push(&format!(
+        "<path class=\"c{colour}\" transform=\"translate({x:.1} {y:.1})\" d=\"{shape}\">\
+         <title>{told}</title></path>"
+    ));
+}

@@ -1,0 +1,118 @@
+//! The charts of the benchmark, which itself has no harness for tests.
+
+#[path = "../benches/table/chart/mod.rs"]
+mod chart;
+
+use chart::{Axis, Bar, Bars, Goal, Lines, Ruler, Scale, Series};
+
+fn axis(scale: Scale) -> Axis {
+    Axis { label: "how much", scale, tick: |value| format!("{value:.0}") }
+}
+
+fn series(name: &str, points: &[[f64; 2]]) -> Series {
+    Series { name: name.to_owned(), points: points.to_vec(), is_theirs: false }
+}
+
+fn lines(scale: Scale, series: Vec<Series>) -> String {
+    Lines { title: "Lines".to_owned(), x: axis(Scale::Log), y: axis(scale), series }.draw()
+}
+
+fn bars(values: &[(&str, f64)], goal: Option<Goal>) -> String {
+    let bar = |(name, value): &(&str, f64)| Bar {
+        name: (*name).to_owned(),
+        value: *value,
+        is_theirs: false,
+    };
+    let bars = values.iter().map(bar).collect();
+    Bars { title: "Bars".to_owned(), axis: axis(Scale::Linear), bars, goal }.draw()
+}
+
+/// Every tag that is opened is closed, in order, and every number is one.
+fn assert_well_formed(svg: &str) {
+    let mut open = Vec::new();
+    for tag in svg.split('<').skip(1) {
+        let tag = tag.split('>').next().unwrap_or_default();
+        let name = tag.split([' ', '/']).find(|part| !part.is_empty()).unwrap_or_default();
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(name), "{svg}");
+        } else if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    assert!(open.is_empty(), "{open:?} is not closed: {svg}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+}
+
+#[test]
+fn a_linear_ruler_goes_from_nothing_to_a_round_figure() {
+    assert_eq!(Ruler::around(Scale::Linear, [0.3, 1.25]).ticks(), [0.0, 0.5, 1.0, 1.5]);
+    assert_eq!(Ruler::around(Scale::Linear, [10.0]).ticks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+    let high = Ruler::around(Scale::Linear, [41_234.0]);
+    assert_eq!(high.ticks(), [0.0, 10_000.0, 20_000.0, 30_000.0, 40_000.0, 50_000.0]);
+    assert_eq!(Ruler::around(Scale::Linear, []).ticks().first(), Some(&0.0));
+}
+
+#[test]
+fn a_ruler_of_ratios_has_powers_or_what_is_between_them() {
+    assert_eq!(Ruler::around(Scale::Log, [3.0, 1000.0]).ticks(), [1.0, 10.0, 100.0, 1000.0]);
+    assert_eq!(Ruler::around(Scale::Log, [3.0, 40.0]).ticks(), [2.0, 5.0, 10.0, 20.0, 50.0]);
+    assert_eq!(Ruler::around(Scale::Log, [2.0]).ticks(), [2.0, 5.0]);
+    // What has no logarithm stands nowhere, and breaks nothing.
+    let odd = [0.0, -1.0, f64::NAN, f64::INFINITY, 2.0, 5.0];
+    assert_eq!(Ruler::around(Scale::Log, odd).ticks(), [2.0, 5.0]);
+    assert_eq!(Ruler::around(Scale::Log, []).ticks().len(), 4);
+}
+
+#[test]
+fn figures_stand_by_difference_or_by_ratio() {
+    let linear = Ruler::around(Scale::Linear, [10.0]);
+    assert!((linear.share(2.5) - 0.25).abs() < 1e-9);
+    let log = Ruler::around(Scale::Log, [1.0, 10_000.0]);
+    assert!((log.share(100.0) - 0.5).abs() < 1e-9);
+    for value in [-1.0, 0.0, 1e9] {
+        assert!((0.0..=1.0).contains(&log.share(value)), "{value}");
+    }
+}
+
+#[test]
+fn what_was_measured_is_what_is_written() {
+    let ruler = Ruler::at(Scale::Log, [100.0, 1.0, 10.0, 1.0]);
+    assert_eq!(ruler.ticks(), [1.0, 10.0, 100.0]);
+    assert!((ruler.share(10.0) - 0.5).abs() < 1e-9);
+    assert!((Ruler::at(Scale::Log, [7.0]).share(7.0) - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn a_chart_of_one_point_is_a_chart() {
+    for scale in [Scale::Linear, Scale::Log] {
+        let drawn = lines(scale, vec![series("alone", &[[1.0, 5.0]])]);
+        assert_well_formed(&drawn);
+        assert!(drawn.contains(">alone</text>") && drawn.contains("<polyline"), "{drawn}");
+    }
+    assert_well_formed(&bars(&[("alone", 0.0)], None));
+}
+
+#[test]
+fn names_are_escaped() {
+    let name = r#"<a> & "b""#;
+    let drawn = lines(Scale::Linear, vec![series(name, &[[1.0, 1.0], [10.0, 2.0]])]);
+    assert_well_formed(&drawn);
+    assert!(drawn.contains("&lt;a&gt; &amp; &quot;b&quot;"), "{drawn}");
+    assert_well_formed(&bars(&[(name, 1.0)], None));
+}
+
+#[test]
+fn the_names_of_lines_stand_in_the_order_in_which_they_end() {
+    let low = series("low", &[[1.0, 9.0], [10.0, 1.0]]);
+    let high = series("high", &[[10.0, 8.0], [1.0, 1.0]]);
+    let drawn = lines(Scale::Linear, vec![low, high]);
+    assert!(drawn.find(">high</text>") < drawn.find(">low</text>"), "{drawn}");
+}
+
+#[test]
+fn a_goal_is_within_the_chart_even_above_all_bars() {
+    let goal = Goal { value: 30.0, name: "the goal" };
+    let drawn = bars(&[("a", 1.0), ("b", 2.0)], Some(goal));
+    assert_well_formed(&drawn);
+    assert!(drawn.contains(">the goal</text>") && drawn.contains(">30</text>"), "{drawn}");
+}
