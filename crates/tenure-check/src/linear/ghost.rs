@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Holder, State};
+use super::{Hold, State};
 use crate::history::{Answer, Claim};
 use crate::stay::Stay;
 use crate::verdict::Options;
@@ -39,36 +39,36 @@ impl Ghost {
 /// others lead to, they lead to as well. One that is free can still become a ghost's. A ghost that
 /// has vanished before `earliest` is of no use to any question to come, and forgotten.
 pub(super) fn thrifty(states: HashSet<State>, ghosts: &[Ghost], earliest: u64) -> HashSet<State> {
-    let mut alike = HashMap::<(Holder, u64, Vec<usize>), Vec<Vec<usize>>>::new();
-    for State { holder, fence, ghosts: mut used, placed } in states {
+    let mut alike = HashMap::<(Hold, u64, Vec<usize>), Vec<Vec<usize>>>::new();
+    for State { hold, fence, ghosts: mut used, placed } in states {
         let is_there = |ghost: &usize| ghosts[*ghost].until >= earliest;
-        let holder = match holder {
-            Holder::Ghost(ghost) if !is_there(&ghost) => Holder::Nobody,
-            holder => holder,
+        let hold = match hold {
+            Hold::Ghost(ghost) if !is_there(&ghost) => Hold::Nobody,
+            hold => hold,
         };
         used.retain(is_there);
-        let all = alike.entry((holder, fence, placed)).or_default();
+        let all = alike.entry((hold, fence, placed)).or_default();
         if !all.iter().any(|other| is_within(other, &used)) {
             all.retain(|other| !is_within(&used, other));
             all.push(used);
         }
     }
     let is_free_for_less = |fence: u64, placed: &[usize], ghost: usize, used: &[usize]| {
-        let free = alike.get(&(Holder::Nobody, fence, placed.to_vec()));
+        let free = alike.get(&(Hold::Nobody, fence, placed.to_vec()));
         let is_less = |other: &Vec<usize>| is_within(other, used) && !other.contains(&ghost);
         used.contains(&ghost) && free.is_some_and(|all| all.iter().any(is_less))
     };
     let mut left = HashSet::new();
-    for ((holder, fence, placed), all) in &alike {
+    for ((hold, fence, placed), all) in &alike {
         for used in all {
-            let is_needless = match holder {
-                Holder::Ghost(ghost) => is_free_for_less(*fence, placed, *ghost, used),
-                Holder::Nobody | Holder::Lease(_) => false,
+            let is_needless = match hold {
+                Hold::Ghost(ghost) => is_free_for_less(*fence, placed, *ghost, used),
+                Hold::Nobody | Hold::Lease(_) => false,
             };
             if !is_needless {
-                let (holder, fence) = (*holder, *fence);
+                let (hold, fence) = (*hold, *fence);
                 let (ghosts, placed) = (used.clone(), placed.clone());
-                left.insert(State { holder, fence, ghosts, placed });
+                left.insert(State { hold, fence, ghosts, placed });
             }
         }
     }
