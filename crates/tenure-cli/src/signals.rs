@@ -30,8 +30,8 @@ impl Signals {
     pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
         let mut streams = Vec::with_capacity(PASSED_ON.len() + 1);
-        // With a terminal the command is in our group, and the kernel suspends both, or neither where
-        // nobody could have them go on.
+        // With a terminal the command is in our group, and the kernel suspends both, or neither
+        // where nobody could have them go on.
         let suspension = (!terminal::is_there()).then_some(Signal::TSTP);
         for passed_on in PASSED_ON.into_iter().chain(suspension) {
             if !is_in(ignored, passed_on) {

@@ -160,8 +160,8 @@ impl<'a> Lookout<'a> {
         Self { locks, key, output, last: None, trouble: Trouble::default() }
     }
 
-    /// Looks, and looks again when the key may have changed. Ends when nobody reads any more, or the
-    /// store fails for good.
+    /// Looks, and looks again when the key may have changed. Ends when nobody reads any more, or
+    /// the store fails for good.
     async fn run(mut self) -> Result<Infallible, Failure> {
         let mut watch = None;
         loop {

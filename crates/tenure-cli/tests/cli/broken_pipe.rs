@@ -1,5 +1,5 @@
-//! Whoever reads what `tenure` prints may have gone: that ends what has no other end, and is never a
-//! crash.
+//! Whoever reads what `tenure` prints may have gone: that ends what has no other end, and is never
+//! a crash.
 
 use std::process::Stdio;
 

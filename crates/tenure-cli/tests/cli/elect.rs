@@ -59,7 +59,7 @@ async fn a_command_that_ends_ends_the_office() {
     assert_eq!(sandbox.locks().await.status("office").await.unwrap(), None);
 }
 
-/// A store that was away for longer than an acquire bears it: whoever stood for election still does.
+/// A store that was away for longer than an acquire bears it: whoever stood for election stands.
 #[cfg(feature = "remote")]
 #[tokio::test]
 async fn candidates_outlast_a_store_that_is_away() {

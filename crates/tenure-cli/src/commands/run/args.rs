@@ -59,7 +59,9 @@ const CODES: [(Exit, &str); 4] = [
 fn help(examples: &str) -> String {
     let own = "  The command's own, or 128 + n when signal n killed it. Otherwise:";
     let text = exit::help(examples, &CODES).replace("Exit codes:", &format!("Exit codes:\n{own}"));
-    text + "\n  A command may end with one of these itself; what tenure says on stderr tells them apart."
+    let apart =
+        "A command may end with one of these itself; what tenure says on stderr tells them apart";
+    format!("{text}\n  {apart}.")
 }
 
 /// Run a command under a lock

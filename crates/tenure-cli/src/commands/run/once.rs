@@ -2,10 +2,10 @@
 //! ended.
 //!
 //! Both end by the store's clock, so no two clocks have to agree. Whoever looks at them or writes
-//! them holds the lock itself, or did a moment ago: so nothing is taken away but what was seen. That
-//! is why their owners are no secrets: each can be told from the label of its lease, and a release
-//! with it is for that lease alone. The outcome is a lease of its own because a lease's label cannot
-//! be changed, and there must be no moment without the first.
+//! them holds the lock itself, or did a moment ago: so nothing is taken away but what was seen.
+//! That is why their owners are no secrets: each can be told from the label of its lease, and a
+//! release with it is for that lease alone. The outcome is a lease of its own because a lease's
+//! label cannot be changed, and there must be no moment without the first.
 
 use std::time::Duration;
 

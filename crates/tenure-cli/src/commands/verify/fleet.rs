@@ -50,8 +50,8 @@ pub(super) struct Deeds {
     pub(super) pauses: u64,
 }
 
-/// The workers that run. Dropping it kills them and returns when they are gone; the kernel kills them
-/// when this process ends.
+/// The workers that run. Dropping it kills them and returns when they are gone; the kernel kills
+/// them when this process ends.
 #[derive(Debug)]
 pub(super) struct Fleet {
     plan: Plan,
