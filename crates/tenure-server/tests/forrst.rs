@@ -288,8 +288,8 @@ async fn callers_without_a_name_are_told_apart_by_their_address() {
         let (status, answer) = post(&running, &cancel, &["--interface", one]).await;
         assert_eq!(status, "200", "{answer}");
     };
-    let ((status, answer), ()) =
-        tokio::join!(post(&running, &long, &["--interface", one]), cancelling);
+    let from_one = ["--interface", one];
+    let ((status, answer), ()) = tokio::join!(post(&running, &long, &from_one), cancelling);
     assert_eq!((status.as_str(), code(&answer)), ("499", "CANCELLED"));
 }
 
