@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod shared;
+
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -27,11 +29,17 @@ struct Server {
 
 impl Server {
     async fn gateway(redis: &str, upstream: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--forrst-upstream", upstream])
-            .env("TENURE_STORE", redis)
+            .env("TENURE_STORE", redis);
+        Self::started(command).await
+    }
+
+    /// Once it serves.
+    async fn started(mut command: Command) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        command
             .env("XDG_DATA_HOME", folder.path())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
