@@ -203,8 +203,12 @@ impl Api {
             Ok(value) => (fence(value), None),
             Err(failure) => (None, Some(failure.code)),
         };
-        let place = &self.meant(place);
-        self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
+        if self.ledger.writes(call) {
+            let place = &self.meant(place);
+            self.ledger.record(caller, &Deed { call, place, fence, reason: None, code });
+        } else {
+            self.ledger.count(call, code);
+        }
         outcome
     }
 
