@@ -18,6 +18,7 @@ pub mod config;
 mod dapr;
 mod door;
 mod failure;
+mod follower;
 mod forrst;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -1,10 +1,7 @@
 //! Numbers for Prometheus. No key is in a label.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use futures_util::StreamExt;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -12,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tenure::{Event, EventKind, Key, Locks, LostReason};
+use tenure::{EventKind, LostReason};
 use tenure_api::Code;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,14 +37,13 @@ pub(crate) struct Metrics {
     registry: Registry,
     calls: Family<Call, Counter>,
     grants: Counter,
-    handoffs: Counter,
+    pub(crate) handoffs: Counter,
     contended: Counter,
     timeouts: Counter,
     renewals: Counter,
     releases: Counter,
     forced: Counter,
     losses: Family<Reason, Counter>,
-    missed: Counter,
     waits: Histogram,
     holds: Histogram,
     pub(crate) operations: Family<Operation, Histogram>,
@@ -74,35 +70,6 @@ pub(crate) struct Standing {
     pub(crate) longest: usize,
 }
 
-/// When keys were given back that nobody was granted since.
-#[derive(Debug, Default)]
-struct GivenBack(HashMap<Key, SystemTime>);
-
-/// How many of them are remembered.
-const GIVEN_BACK_MAX: usize = 4096;
-
-impl GivenBack {
-    /// Whether this is the grant of such a key to someone who had waited for it.
-    fn handed_on(&mut self, event: &Event) -> bool {
-        match event.kind {
-            EventKind::Released { .. } => {
-                // Most are never asked for again, and a hand-off takes no time: hardly one is
-                // missed.
-                if self.0.len() >= GIVEN_BACK_MAX {
-                    self.0.clear();
-                }
-                self.0.insert(event.key.clone(), event.at);
-                false
-            }
-            EventKind::Granted { waited, .. } => {
-                let asked = waited.and_then(|waited| event.at.checked_sub(waited));
-                self.0.remove(&event.key).is_some_and(|back| asked.is_some_and(|at| at < back))
-            }
-            _ => false,
-        }
-    }
-}
-
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 2.0, 20))
 }
@@ -120,7 +87,6 @@ impl Metrics {
             releases: Counter::default(),
             forced: Counter::default(),
             losses: Family::default(),
-            missed: Counter::default(),
             waits: seconds(),
             holds: seconds(),
             operations: Family::new_with_constructor(seconds),
@@ -143,7 +109,6 @@ impl Metrics {
         all.register("releases", "Locks given back", self.releases.clone());
         all.register("forced", "Locks taken away by force", self.forced.clone());
         all.register("losses", "Locks lost while held, by reason", self.losses.clone());
-        all.register("events_missed", "Events not counted here", self.missed.clone());
         let (wait, hold) = (self.waits.clone(), self.holds.clone());
         all.register_with_unit("wait", "From request to grant", Unit::Seconds, wait);
         all.register_with_unit("hold", "From grant to release or loss", Unit::Seconds, hold);
@@ -161,20 +126,6 @@ impl Metrics {
     pub(crate) fn count(&self, call: &'static str, code: Option<Code>) {
         let result = code.map_or("done", Code::name);
         self.calls.get_or_create(&Call { call, result }).inc();
-    }
-
-    /// Counts what happens to these locks, for as long as they are open.
-    pub(crate) fn follow(self: &Arc<Self>, locks: &Locks) {
-        let (metrics, mut events) = (Arc::clone(self), Box::pin(locks.events()));
-        tokio::spawn(async move {
-            let mut given_back = GivenBack::default();
-            while let Some(event) = events.next().await {
-                metrics.happened(&event.kind);
-                if given_back.handed_on(&event) {
-                    metrics.handoffs.inc();
-                }
-            }
-        });
     }
 
     /// Counts one thing that happened.
@@ -215,9 +166,6 @@ impl Metrics {
             }
             EventKind::Forced { .. } => {
                 self.forced.inc();
-            }
-            EventKind::Missed { count } => {
-                self.missed.inc_by(*count);
             }
             _ => {}
         }

@@ -11,6 +11,7 @@ use tenure_api::Code;
 
 use crate::dapr::KeyPrefix;
 use crate::failure::Failure;
+use crate::follower::Follower;
 use crate::metrics::Metrics;
 
 /// How many namespaces a server keeps open.
@@ -147,14 +148,14 @@ impl Rooms {
             return Err(Failure::new(Code::LimitReached, text));
         }
         let settings = self.settings.clone().namespace(namespace);
-        let settings = settings.key_policy(named.key_policy.clone());
+        let follower = Arc::new(Follower::new(Arc::clone(&self.metrics)));
+        let settings = settings.key_policy(named.key_policy.clone()).observer(follower);
         let locks = Arc::new(settings.open_on(Arc::clone(&named.store)).await?);
         let mut open = self.open();
         // Of two that opened it at once, both use the first: they share one line.
         if let Some(locks) = open.get(&place) {
             return Ok(locks);
         }
-        self.metrics.follow(&locks);
         open.put(place, Arc::clone(&locks));
         Ok(locks)
     }

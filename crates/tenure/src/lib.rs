@@ -90,7 +90,7 @@ pub use key_policy::KeyPolicy;
 pub use lease::{Lease, Status};
 pub use locks::{
     Backoff, Event, EventKind, Events, Excess, Guard, GuardView, Limits, LockRequest, LockedFn,
-    Locks, LocksBuilder, LostReason, QueueLengths, Waiting,
+    Locks, LocksBuilder, LostReason, Observer, QueueLengths, Waiting,
 };
 pub use owner::Owner;
 pub use store::Store;

@@ -74,10 +74,11 @@ impl Sandbox {
         (server, format!("tenure://{address}"))
     }
 
-    /// Another program, in the same surroundings.
+    /// Another program, in the same surroundings. It ignores no signal, even if whoever runs the
+    /// tests does, as a job in the background of a script.
     pub(crate) fn started(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]);
+        let mut command = Command::new("env");
+        command.arg("--default-signal").args(words);
         self.prepare(&mut command);
         command
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tenure::{Guard, Lease};
-use tenure_api::Code;
 
 use super::{Api, Order, Place};
 use crate::access::{Caller, Verb};
@@ -43,14 +42,8 @@ impl Api {
         let room = self.enter(caller, Verb::Acquire, &order.place).await?;
         let ticket = self.lock_ticket(caller)?;
         let request = self.request(&room, caller, order)?;
-        let mut closing = self.closing.subscribe();
-        tokio::select! {
-            biased;
-            _ = closing.wait_for(|closing| *closing) => {
-                Err(Failure::new(Code::ShuttingDown, "the server is going down"))
-            }
-            guard = request.acquire() => Ok((guard?, room.place, ticket)),
-        }
+        let guard = self.acquired(order, &request).await?;
+        Ok((guard, room.place, ticket))
     }
 
     /// The lease on a key, with its owner: for those who may see it, and no one else.

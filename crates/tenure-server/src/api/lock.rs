@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure::claim::Reentry;
-use tenure::{ErrorKind, Fence, LockRequest, Owner};
+use tenure::{ErrorKind, Fence, Guard, LockRequest, Owner};
 use tenure_api::Code;
 
 use super::{Api, LockState, Place, Room};
@@ -45,6 +45,13 @@ pub struct Order {
     pub refuse_reentry: bool,
 }
 
+impl Order {
+    /// How long it may wait; as long as the server allows if not set.
+    fn longest_wait(&self) -> Option<Duration> {
+        if self.immediate { Some(Duration::ZERO) } else { self.wait }
+    }
+}
+
 /// A lock that was granted.
 #[derive(Clone, Debug)]
 pub struct Granted {
@@ -81,14 +88,7 @@ impl Api {
         }
         let ticket = self.lock_ticket(caller)?;
         let request = self.request(&room, caller, order)?.keep_alive(by_server);
-        let mut closing = self.closing.subscribe();
-        let guard = tokio::select! {
-            biased;
-            _ = closing.wait_for(|closing| *closing) => {
-                return Err(Failure::new(Code::ShuttingDown, "the server is going down"));
-            }
-            guard = request.acquire() => guard?,
-        };
+        let guard = self.acquired(order, &request).await?;
         let lock_id = guard.owner().expose();
         let granted = Granted { lock_id, fence: guard.fence(), ttl: guard.ttl() };
         if by_server {
@@ -99,6 +99,26 @@ impl Api {
             drop(guard.detach());
         }
         Ok(granted)
+    }
+
+    /// Asks for a lock, and stops waiting for it when the server goes down.
+    pub(super) async fn acquired(
+        &self,
+        order: &Order,
+        request: &LockRequest,
+    ) -> Result<Guard, Failure> {
+        let closed = || Failure::new(Code::ShuttingDown, "the server is going down");
+        if order.longest_wait() == Some(Duration::ZERO) {
+            // It waits for nothing but the store's answer.
+            let is_closing = *self.closing.borrow();
+            return if is_closing { Err(closed()) } else { Ok(request.acquire().await?) };
+        }
+        let mut closing = self.closing.subscribe();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(closed()),
+            guard = request.acquire() => Ok(guard?),
+        }
     }
 
     /// One more lock for this client. What it has let go of by itself no longer counts.
@@ -134,7 +154,7 @@ impl Api {
         if order.refuse_reentry {
             request = request.reentry(Reentry::Refuse);
         }
-        let wait = if order.immediate { Some(Duration::ZERO) } else { order.wait };
+        let wait = order.longest_wait();
         if wait != Some(Duration::ZERO) && room.locks.waiters(key) >= self.terms.waiters_per_key {
             let max = self.terms.waiters_per_key;
             let text = format!("{max} wait for this key already, which is the limit");

@@ -16,7 +16,7 @@ use crate::layers::{FallbackLayer, KeyLayer, TimeoutLayer};
 use crate::locks::Locks;
 use crate::locks::backoff::Backoff;
 use crate::locks::context::Context;
-use crate::locks::events::Events;
+use crate::locks::events::{Events, Observer};
 use crate::locks::options::{Limits, Options};
 use crate::planted::Planted;
 use crate::random::{Random, SystemRandom};
@@ -41,6 +41,7 @@ pub struct LocksBuilder {
     shared: bool,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    observer: Option<Arc<dyn Observer>>,
     planted: Planted,
 }
 
@@ -61,6 +62,7 @@ impl Default for LocksBuilder {
             shared: false,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
+            observer: None,
             planted: Planted::default(),
         }
     }
@@ -157,6 +159,12 @@ impl LocksBuilder {
         self
     }
 
+    /// Shows every event to this, as it happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Switches a known bug on: for tests of tests.
     #[cfg(feature = "planted-bugs")]
     pub fn plant(mut self, bug: crate::planted::Bug) -> Self {
@@ -208,8 +216,8 @@ impl LocksBuilder {
         let (policy, namespace) = (options.key_policy.clone(), options.namespace.clone());
         let store: Arc<dyn Store> = Arc::new(KeyLayer::new(store, policy, namespace));
         agree(&*store, &options).await?;
-        let Self { clock, random, planted, .. } = self;
-        let events = Events::default();
+        let Self { clock, random, planted, observer, .. } = self;
+        let events = Events::seen_by(observer);
         Ok(Locks::start(Context { store, clock, random, runtime, options, events, planted }))
     }
 

@@ -1,5 +1,6 @@
 //! What happens to locks, told to whoever listens. Never an owner.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -88,30 +89,54 @@ pub enum EventKind {
     },
 }
 
+/// Sees every event as it happens, and misses none.
+///
+/// It is called by whoever makes the event, between a grant and its guard as well: what takes time
+/// belongs behind [`Locks::events`](crate::Locks::events).
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// This has happened.
+    fn saw(&self, event: &Event);
+}
+
 /// Tells events to whoever listens. [`Locks`](crate::Locks) have their own; this is for a program
 /// that lends its store to others, and tells what they do with it.
 #[derive(Debug)]
-pub struct Events(broadcast::Sender<Event>);
+pub struct Events {
+    listeners: broadcast::Sender<Event>,
+    observer: Option<Arc<dyn Observer>>,
+}
 
 impl Default for Events {
     fn default() -> Self {
-        Self(broadcast::Sender::new(BACKLOG))
+        Self::seen_by(None)
     }
 }
 
 impl Events {
+    pub(crate) fn seen_by(observer: Option<Arc<dyn Observer>>) -> Self {
+        Self { listeners: broadcast::Sender::new(BACKLOG), observer }
+    }
+
     /// Tells that this happened to the key.
     pub fn tell(&self, clock: &dyn Clock, key: &Key, kind: EventKind) {
         log(key, &kind);
-        if self.0.receiver_count() > 0 {
+        let has_listeners = self.listeners.receiver_count() > 0;
+        if !has_listeners && self.observer.is_none() {
+            return;
+        }
+        let event = Event { key: key.clone(), at: clock.wall(), kind };
+        if let Some(observer) = &self.observer {
+            observer.saw(&event);
+        }
+        if has_listeners {
             // A listener that left meanwhile is no failure.
-            let _ = self.0.send(Event { key: key.clone(), at: clock.wall(), kind });
+            let _ = self.listeners.send(event);
         }
     }
 
     /// What is told from now on.
     pub fn listen(&self, clock: Arc<dyn Clock>) -> impl Stream<Item = Event> + Send + use<> {
-        stream::unfold((self.0.subscribe(), clock), |(mut receiver, clock)| async move {
+        stream::unfold((self.listeners.subscribe(), clock), |(mut receiver, clock)| async move {
             let event = match receiver.recv().await {
                 Ok(event) => event,
                 Err(broadcast::error::RecvError::Lagged(count)) => {

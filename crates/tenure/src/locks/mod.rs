@@ -27,7 +27,7 @@ use futures_util::stream::{self, Stream};
 
 pub use backoff::Backoff;
 pub use builder::LocksBuilder;
-pub use events::{Event, EventKind, Events};
+pub use events::{Event, EventKind, Events, Observer};
 pub use guard::Guard;
 pub use keep::LostReason;
 pub use options::{Excess, Limits};

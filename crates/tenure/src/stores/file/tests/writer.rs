@@ -1,5 +1,5 @@
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 use tokio::sync::oneshot;
 
@@ -95,6 +95,55 @@ fn what_only_ends_or_prolongs_a_lease_does_not_wait_for_the_sync() {
     assert!(writer.transact(&mut rows, &mut jobs).is_ok());
     let must_sync: Vec<_> = jobs.iter().map(|job| job.must_sync()).collect();
     assert_eq!(must_sync, [false, true, true, false, true]);
+}
+
+/// Its answer takes until it is told to go on.
+#[derive(Debug)]
+struct HeldUp(Receiver<()>);
+
+impl Job for HeldUp {
+    fn kind(&self) -> Kind {
+        Kind::Write
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn decide(&mut self, _: &mut Batch<'_, '_>) -> rusqlite::Result<()> {
+        Ok(())
+    }
+
+    fn must_sync(&self) -> bool {
+        true
+    }
+
+    fn answer(self: Box<Self>) {
+        self.0.recv().unwrap();
+    }
+
+    fn refuse(self: Box<Self>, error: &Error) {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn answers_that_wait_for_the_disk_are_waited_for_but_not_for_ever() {
+    let (_folder, mut writer) = temporary();
+    let _link = writer.connect().unwrap();
+    let log = Arc::new(Log { file: writer.place.log().unwrap(), stamp: writer.stamp });
+    let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+    let waited = |limit| {
+        let start = SystemClock.now();
+        writer.syncer.await_answers(limit);
+        SystemClock.now().since(start)
+    };
+    assert!(waited(long) < long, "there is nothing to wait for");
+    let (go_on, held_up) = channel();
+    writer.syncer.answer(Committed { jobs: vec![Box::new(HeldUp(held_up))], log });
+    assert!(waited(short) >= short, "the answer was not waited for");
+    go_on.send(()).unwrap();
+    assert!(waited(long) < long, "the answer was given");
 }
 
 #[test]
