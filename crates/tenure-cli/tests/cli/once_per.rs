@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use rustix::process::{Signal, kill_process_group};
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::{Kind, fresh_room, kinds};
 
-use crate::sandbox::{LIMIT, Printed, Ran, Sandbox, since};
+use crate::sandbox::{LIMIT, Printed, Ran, Sandbox, pid, since};
 
 fn words<'a>(period: &'a str, more: &[&'a str], script: &'a str) -> Vec<&'a str> {
     let first = ["run", "job", "--no-wait", "--once-per", period];
@@ -94,7 +95,9 @@ async fn days_apart(sandbox: &Sandbox, apart: &str) -> String {
     let words = ["list", "--watch", "--json"];
     let mut child = sandbox.tenure_by(&["faketime", "-f", apart], &words).spawn().unwrap();
     let line = Printed::by(&mut child).json().await;
-    child.kill().await.unwrap();
+    // faketime waits for the program that it has started, and does not take it along.
+    kill_process_group(pid(child.id().unwrap()), Signal::KILL).unwrap();
+    child.wait().await.unwrap();
     let said = tenure_api::rfc3339::parse(line["at"].as_str().unwrap()).unwrap();
     let hours = |time: Duration| (time.as_secs() + 1800) / 3600;
     let now = SystemClock.wall();
