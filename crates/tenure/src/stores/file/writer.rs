@@ -22,7 +22,7 @@ use crate::watch::WatchHub;
 /// The most jobs of one transaction: a bound on how long the write lock is kept from others.
 const BATCH_MAX: usize = 1024;
 
-/// For how long jobs are gathered at the most: a renewal must not wait for a disk that stands still.
+/// For how long jobs are gathered: a renewal must not wait for a disk that stands still.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// What the writer thread keeps.
