@@ -85,8 +85,8 @@ pub struct Options {
     pub slack: Duration,
     /// How much faster than the workers' clock the store's may run, in thousandths: 20.
     pub drift_permille: u64,
-    /// Whether a claim that was answered "held" after a wait may have been granted for a moment,
-    /// by a try whose answer was lost on the way: no. It is so where the network loses answers.
+    /// Whether a claim that waits may have been granted for a moment before its answer, by a try
+    /// whose own was lost on the way: no. It is so where the network loses answers.
     pub is_lossy: bool,
     /// Whether those who ask time the leases themselves: no. It is so on some stores, and there one
     /// that has just begun to ask may be told that a key is held although its lease has ended.

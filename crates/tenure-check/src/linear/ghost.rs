@@ -25,10 +25,11 @@ impl Ghost {
         options: &Options,
         stay: &Stay<'_>,
     ) -> Option<Self> {
+        // Whoever waits tries more than once, and an answer before the last may have been lost.
+        let tries_again = options.is_lossy && claim.wait != Some(0);
         let until = match claim.answer {
-            Answer::Held { at } if options.is_lossy && claim.wait != Some(0) => {
-                stay.afterthought(claim, at)
-            }
+            Answer::Held { at } if tries_again => stay.afterthought(claim, at),
+            Answer::Granted { at, .. } if tries_again => at,
             _ => stay.doubt(claim)?,
         };
         Some(Self { lease, asked: claim.asked, until })

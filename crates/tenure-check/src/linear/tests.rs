@@ -141,6 +141,22 @@ fn one_that_waited_in_vain_may_have_had_it_for_a_moment_and_no_longer() {
     assert_eq!(after_a_wait(200 + TTL), 1);
 }
 
+/// The first answer to worker 2 was lost, and that lease has ended before it is granted another.
+#[test]
+fn one_that_has_it_in_the_end_may_have_had_it_before() {
+    let mut sample = Sample::default();
+    sample.asked(2, "k", 10, 500).held(3, "k", 20, 30);
+    sample.granted(4, "k", 120, 130, 1).released(4, 140, 150);
+    sample.next(2, 200, What::Granted { fence: 2 });
+    let violations = |is_lossy| {
+        let mut verdict = Verdict::default();
+        check(&sample.history(), &Options { is_lossy, ..options() }, &mut verdict);
+        verdict.violations.len()
+    };
+    assert_eq!(violations(true), 0);
+    assert_eq!(violations(false), 1);
+}
+
 #[test]
 fn a_doubt_about_an_answer_does_not_explain_it() {
     let mut sample = Sample::default();
