@@ -1,7 +1,7 @@
 //! The charts: what each shows, and how its points are drawn.
 
 use crate::chart::{Axis, Bar, Bars, Goal, Lines, Scale, Series};
-use crate::report::{grouped, per_second};
+use crate::report::grouped;
 
 /// One chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Figure {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Cycle => "An uncontended lock, beside the two raw commands",
-            Self::Server => "Durable grants a second, 64 callers",
+            Self::Server => "Grants a second, 64 callers",
             Self::HandOff => "Hand-off to whoever waits: median",
             Self::HandOffLate => "Hand-off to whoever waits: 99th percentile",
             Self::Keys => "An acquire, by the keys that are held",
@@ -131,9 +131,11 @@ impl Figure {
         match self {
             Self::Cycle => {
                 let goal = Some(Goal { value: 1.25, name: "target: at most 1.25" });
-                Shape::Bars { axis: axis("times the raw commands", linear, plain), goal }
+                Shape::Bars { axis: axis("times the raw commands", linear, ratio), goal }
             }
-            Self::Server => Shape::Bars { axis: axis("", linear, per_second), goal: None },
+            Self::Server => {
+                Shape::Bars { axis: axis("grants a second", linear, grouped), goal: None }
+            }
             Self::Memory => Shape::Bars { axis: axis("bytes", linear, grouped), goal: None },
             Self::HandOff | Self::HandOffLate => {
                 let x = axis("contenders", log, grouped);
@@ -190,6 +192,10 @@ fn series(points: &[&Point]) -> Vec<Series> {
         }
     }
     all
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.2}")
 }
 
 /// With as many places as it needs, two at most.

@@ -34,9 +34,6 @@ impl Lines {
         for series in &mut self.series {
             series.points.sort_by(|a, b| a[0].total_cmp(&b[0]));
         }
-        // The names stand in the order in which the lines end.
-        let end = |series: &Series| series.points.last().map_or(0.0, |point| point[1]);
-        self.series.sort_by(|a, b| end(b).total_cmp(&end(a)));
         let points = || self.series.iter().flat_map(|series| &series.points);
         let y = Ruler::around(self.y.scale, points().map(|point| point[1]));
         let widest = y.ticks().iter().map(|tick| room(&(self.y.tick)(*tick))).fold(0.0, f64::max);
@@ -49,9 +46,14 @@ impl Lines {
         };
         let mut canvas = Canvas::new(&self.title, HEIGHT);
         frame.sides(&mut canvas, &self.x, &self.y);
-        for (at, series) in self.series.iter().enumerate() {
+        // A line has the same colour in every chart that has the same lines, but the names stand in
+        // the order in which the lines end.
+        let mut named: Vec<(usize, &Series)> = self.series.iter().enumerate().collect();
+        let end = |series: &Series| series.points.last().map_or(0.0, |point| point[1]);
+        named.sort_by(|(_, a), (_, b)| end(b).total_cmp(&end(a)));
+        for (line, (at, series)) in named.into_iter().enumerate() {
             self.line(&mut canvas, &frame, at, series);
-            name(&mut canvas, [frame.right + 20.0, TOP + 8.0 + at as f64 * STEP], at, series);
+            name(&mut canvas, [frame.right + 20.0, TOP + 8.0 + line as f64 * STEP], at, series);
         }
         canvas.finish()
     }
