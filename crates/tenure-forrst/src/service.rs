@@ -88,7 +88,8 @@ impl Inner {
         let body = match outcome {
             Ok(body) => body,
             Err((status, text)) => {
-                body::pass_over(body, max).await;
+                // One that is refused for its head may be too large besides.
+                body::pass_over(body, 2 * max).await;
                 return self.refused(status, &text);
             }
         };
