@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tenure::clock::{Clock, SystemClock};
+use tenure::{Error, ErrorKind, Retry};
 
 /// What one worker did, or what was done to it, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +102,20 @@ pub enum What {
     Paused,
     /// The worker was told to go on.
     Resumed,
+}
+
+impl What {
+    /// How a claim ended that was answered with this error.
+    #[must_use]
+    pub fn refusal(error: &Error) -> Self {
+        match error.kind() {
+            ErrorKind::Held | ErrorKind::TimedOut => Self::Held,
+            kind => {
+                let unknown = error.retry() == Retry::Unknown;
+                Self::Failed { kind: format!("{kind:?}"), unknown }
+            }
+        }
+    }
 }
 
 /// Writes a worker's history, line by line.
@@ -216,5 +231,15 @@ mod tests {
         let error = read(b"{\"w\":1,\"t\n{\"w\":1,\"t\":5,\"is\":\"killed\"}\n").unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
         assert_eq!(read(b"").unwrap(), Read::default());
+    }
+
+    #[test]
+    fn only_contention_is_a_refusal() {
+        let what = |kind| What::refusal(&Error::new(kind, "x"));
+        assert_eq!(what(ErrorKind::Held), What::Held);
+        assert_eq!(what(ErrorKind::TimedOut), What::Held);
+        let failed = |kind: &str, unknown| What::Failed { kind: kind.into(), unknown };
+        assert_eq!(what(ErrorKind::Unavailable), failed("Unavailable", false));
+        assert_eq!(what(ErrorKind::Unknown), failed("Unknown", true));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tenure::clock::{Clock, SystemClock, within};
-use tenure::{Error, ErrorKind, Guard, LockRequest, Retry};
+use tenure::{Error, ErrorKind, Guard, LockRequest};
 use tenure_check::What;
 
 use crate::deed::Done;
@@ -109,7 +109,7 @@ impl Turn {
     }
 
     async fn refused(&mut self, error: &Error) -> Result<()> {
-        self.note(refusal(error))?;
+        self.note(What::refusal(error))?;
         let pause = match error.kind() {
             ErrorKind::Held | ErrorKind::TimedOut => self.dice.millis(1, 15),
             _ => self.dice.millis(20, 100),
@@ -122,7 +122,7 @@ impl Turn {
     async fn change_mind(&mut self, request: &LockRequest) -> Result<()> {
         let patience = self.dice.millis(0, 3);
         match within(&SystemClock, patience, request.acquire()).await {
-            Ok(Err(error)) => self.note(refusal(&error)),
+            Ok(Err(error)) => self.note(What::refusal(&error)),
             // Nobody was told: it is as if the worker had been killed just here.
             Ok(Ok(_)) | Err(_) => {
                 self.note(What::Failed { kind: "Abandoned".to_owned(), unknown: true })
@@ -206,15 +206,6 @@ impl Turn {
     }
 }
 
-fn refusal(error: &Error) -> What {
-    match error.kind() {
-        ErrorKind::Held | ErrorKind::TimedOut => What::Held,
-        kind => {
-            What::Failed { kind: format!("{kind:?}"), unknown: error.retry() == Retry::Unknown }
-        }
-    }
-}
-
 fn returned(outcome: Result<(), ErrorKind>) -> What {
     match outcome {
         Ok(()) => What::Released,
@@ -225,18 +216,4 @@ fn returned(outcome: Result<(), ErrorKind>) -> What {
 
 async fn sleep(time: Duration) {
     SystemClock.sleep_until(SystemClock.now() + time).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_contention_is_a_refusal() {
-        let what = |kind| refusal(&Error::new(kind, "x"));
-        assert_eq!(what(ErrorKind::TimedOut), What::Held);
-        let failed = |kind: &str, unknown| What::Failed { kind: kind.into(), unknown };
-        assert_eq!(what(ErrorKind::Unavailable), failed("Unavailable", false));
-        assert_eq!(what(ErrorKind::Unknown), failed("Unknown", true));
-    }
 }

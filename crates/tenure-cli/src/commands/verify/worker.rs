@@ -13,7 +13,7 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 use tenure::clock::{Clock, Moment, SystemClock, within};
-use tenure::{Error, ErrorKind, Guard, Locks, Operation, Retry, stores};
+use tenure::{ErrorKind, Guard, Locks, Operation, stores};
 use tenure_check::sink::Offered;
 use tenure_check::{Recorder, What};
 use tokio::runtime::Builder;
@@ -122,7 +122,7 @@ impl Turn<'_> {
         match request.acquire().await {
             Ok(guard) => self.hold(guard).await,
             Err(error) => {
-                self.note(refusal(&error))?;
+                self.note(What::refusal(&error))?;
                 sleep(between(LOOK, 5 * LOOK)).await;
                 Ok(())
             }
@@ -214,30 +214,6 @@ impl Turn<'_> {
     }
 }
 
-fn refusal(error: &Error) -> What {
-    match error.kind() {
-        ErrorKind::Held | ErrorKind::TimedOut => What::Held,
-        kind => {
-            What::Failed { kind: format!("{kind:?}"), unknown: error.retry() == Retry::Unknown }
-        }
-    }
-}
-
 async fn sleep(time: Duration) {
     SystemClock.sleep_until(SystemClock.now() + time).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_contention_is_a_refusal() {
-        let what = |kind| refusal(&Error::new(kind, "x"));
-        assert_eq!(what(ErrorKind::Held), What::Held);
-        assert_eq!(what(ErrorKind::TimedOut), What::Held);
-        let failed = |kind: &str, unknown| What::Failed { kind: kind.into(), unknown };
-        assert_eq!(what(ErrorKind::Unavailable), failed("Unavailable", false));
-        assert_eq!(what(ErrorKind::Unknown), failed("Unknown", true));
-    }
 }

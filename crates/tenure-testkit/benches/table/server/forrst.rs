@@ -14,7 +14,7 @@ use crate::report::{Better, Row, Table, per_second};
 use crate::role::{Helper, argument, say};
 use crate::sample::{Pairs, elapsed_since, on_all_cores, on_one_thread, rate};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 /// Calls of each caller in one round.
 const SHARE: usize = 60;
 
