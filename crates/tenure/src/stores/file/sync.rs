@@ -2,7 +2,8 @@
 //!
 //! A commit writes to the log and lets go of the lock; whoever was granted something is answered
 //! once the log is synced, which one call does for all commits that wait by then, of this and of
-//! other processes. Releases are synced too, but nobody waits for that.
+//! other processes. Releases are synced too, but nobody waits for that: it is put off for a while,
+//! and the next grant does it along with its own.
 //! What is seen before it is synced does no harm: whoever acts on it syncs the same log, and with
 //! it all that stands before.
 
@@ -15,7 +16,12 @@ use std::time::Duration;
 use super::error::{replaced_after_commit, unsynced};
 use super::job::Job;
 use super::place::{Place, Stamp};
+use crate::clock::{Clock, Moment, SystemClock};
 use crate::error::{Error, Result};
+
+/// How long the sync of releases is put off: until then, a machine that goes down forgets them, and
+/// their keys are free a ttl later than they could be.
+pub(super) const POSTPONED_MAX: Duration = Duration::from_millis(10);
 
 /// The log that a connection writes to.
 #[derive(Debug)]
@@ -49,6 +55,14 @@ enum Message {
 pub(super) struct Syncer {
     messages: Sender<Message>,
     state: Arc<State>,
+    postponed: Option<Postponed>,
+}
+
+/// A sync that nobody waits for, and when it has to be.
+#[derive(Debug)]
+struct Postponed {
+    log: Arc<Log>,
+    at: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -76,12 +90,40 @@ impl Syncer {
             .name("tenure-sync".into())
             .spawn(move || work.run(&waiting))
             .map_err(|error| Error::unavailable("no thread could be started").caused_by(error))?;
-        Ok(Self { messages, state })
+        Ok(Self { messages, state, postponed: None })
     }
 
-    /// Has the jobs answered as soon as the log is synced.
-    pub(super) fn answer(&self, committed: Committed) {
-        *self.state.unanswered() += usize::from(committed.has_answers());
+    /// Has the jobs answered as soon as the log is synced. Where there are none, that has time.
+    pub(super) fn answer(&mut self, committed: Committed) {
+        if committed.has_answers() {
+            *self.state.unanswered() += 1;
+            // One sync does for all that stands before.
+            self.postponed = None;
+            self.send(committed);
+        } else if self.postponed.is_none() {
+            let at = SystemClock.now() + POSTPONED_MAX;
+            self.postponed = Some(Postponed { log: committed.log, at });
+        }
+    }
+
+    /// How long there is until what was put off has to be synced, which it is when there is no
+    /// time left; `None` when there is nothing put off.
+    pub(super) fn time_left(&mut self) -> Option<Duration> {
+        let left = self.postponed.as_ref()?.at.since(SystemClock.now());
+        if left.is_zero() {
+            self.sync_postponed();
+            return None;
+        }
+        Some(left)
+    }
+
+    fn sync_postponed(&mut self) {
+        if let Some(Postponed { log, .. }) = self.postponed.take() {
+            self.send(Committed { jobs: Vec::new(), log });
+        }
+    }
+
+    fn send(&self, committed: Committed) {
         if let Err(unsent) = self.messages.send(Message::Committed(committed))
             && let Message::Committed(Committed { jobs, .. }) = unsent.0
         {
@@ -97,8 +139,9 @@ impl Syncer {
         drop(self.state.answered.wait_timeout_while(unanswered, limit, |count| *count > 0));
     }
 
-    /// Returns when everything so far is answered.
-    pub(super) fn drain(&self) {
+    /// Returns when everything so far is synced and answered.
+    pub(super) fn drain(&mut self) {
+        self.sync_postponed();
         let (done, wait) = sync_channel(1);
         if self.messages.send(Message::Drain(done)).is_ok() {
             // An error means that the thread has ended, and so has answered all.
@@ -123,7 +166,13 @@ impl Syncer {
 
     #[cfg(test)]
     pub(super) fn syncs(&self) -> u64 {
-        self.state.syncs.load(Ordering::Acquire)
+        self.counter()()
+    }
+
+    #[cfg(test)]
+    pub(super) fn counter(&self) -> impl Fn() -> u64 + use<> {
+        let state = Arc::clone(&self.state);
+        move || state.syncs.load(Ordering::Acquire)
     }
 }
 

@@ -2,7 +2,7 @@
 //! transaction, and has them answered once that is committed, and synced where it must be.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use super::batch::Batch;
@@ -73,8 +73,8 @@ impl Writer {
     }
 
     /// The jobs that wait, at least one; `None` when there will be no more.
-    fn gather(&self) -> Option<Vec<Box<dyn Job>>> {
-        let first = self.jobs.recv().ok()?;
+    fn gather(&mut self) -> Option<Vec<Box<dyn Job>>> {
+        let first = self.next()?;
         // No grant is answered before the disk is done with the one before it: what comes until
         // then is one transaction and not many.
         self.syncer.await_answers(GATHER_MAX);
@@ -83,6 +83,17 @@ impl Writer {
         self.gather_more(&mut jobs);
         jobs.retain(|job| !job.is_abandoned());
         Some(jobs)
+    }
+
+    /// The next job. Syncs that were put off are begun while there is none.
+    fn next(&mut self) -> Option<Box<dyn Job>> {
+        while let Some(left) = self.syncer.time_left() {
+            match self.jobs.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => {}
+                job => return job.ok(),
+            }
+        }
+        self.jobs.recv().ok()
     }
 
     /// Adds the jobs that have come meanwhile.

@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 
 use super::super::error::Fault;
 use super::super::job::{Ask, Question};
+use super::super::sync::POSTPONED_MAX;
 use super::super::tests::{claim, grant_of, key};
 use super::super::verbs::{Force, Look};
 use super::*;
@@ -97,6 +98,36 @@ fn what_only_ends_or_prolongs_a_lease_does_not_wait_for_the_sync() {
     assert_eq!(must_sync, [false, true, true, false, true]);
 }
 
+#[test]
+fn a_release_is_synced_with_the_next_grant_or_when_its_time_has_come() {
+    let (_folder, mut writer) = temporary();
+    let (sender, jobs) = channel();
+    writer.jobs = jobs;
+    let link = writer.connect().unwrap();
+    let mut rows = Rows::new(&link.connection).unwrap();
+    let log = Arc::new(Log { file: writer.place.log().unwrap(), stamp: writer.stamp });
+    let grant = grant_of(&granted(work(&mut writer, &mut rows, vec![claim("k", "a", 10_000)])));
+    let (release, released) = Ask::new(grant);
+    let _ = writer.work(&mut rows, &log, vec![release]);
+    assert!(released.blocking_recv().unwrap().is_ok(), "nobody waits for the sync");
+    assert!(writer.syncer.time_left().is_some_and(|left| left <= POSTPONED_MAX));
+    let grant = grant_of(&granted(work(&mut writer, &mut rows, vec![claim("k", "b", 10_000)])));
+    assert_eq!(writer.syncer.syncs(), 2, "two grants, and the release along with the second");
+    assert_eq!(writer.syncer.time_left(), None);
+
+    let (release, _released) = Ask::new(grant);
+    let _ = writer.work(&mut rows, &log, vec![release]);
+    let syncs = writer.syncer.counter();
+    let later = std::thread::spawn(move || {
+        while syncs() < 3 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        sender.send(Ask::new(Look(key("k"))).0 as Box<dyn Job>).unwrap();
+    });
+    assert!(writer.next().is_some(), "a job that came after the sync, and only then");
+    later.join().unwrap();
+}
+
 /// Its answer takes until it is told to go on.
 #[derive(Debug)]
 struct HeldUp(Receiver<()>);
@@ -133,17 +164,17 @@ fn answers_that_wait_for_the_disk_are_waited_for_but_not_for_ever() {
     let _link = writer.connect().unwrap();
     let log = Arc::new(Log { file: writer.place.log().unwrap(), stamp: writer.stamp });
     let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
-    let waited = |limit| {
+    let waited = |writer: &Writer, limit| {
         let start = SystemClock.now();
         writer.syncer.await_answers(limit);
         SystemClock.now().since(start)
     };
-    assert!(waited(long) < long, "there is nothing to wait for");
+    assert!(waited(&writer, long) < long, "there is nothing to wait for");
     let (go_on, held_up) = channel();
     writer.syncer.answer(Committed { jobs: vec![Box::new(HeldUp(held_up))], log });
-    assert!(waited(short) >= short, "the answer was not waited for");
+    assert!(waited(&writer, short) >= short, "the answer was not waited for");
     go_on.send(()).unwrap();
-    assert!(waited(long) < long, "the answer was given");
+    assert!(waited(&writer, long) < long, "the answer was given");
 }
 
 #[test]
