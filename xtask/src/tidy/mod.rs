@@ -2,6 +2,7 @@
 //!
 //! A line that says `tidy-allow` is exempt from all of them; say the reason on it.
 
+mod cards;
 mod crate_lints;
 mod doc_names;
 mod doc_paths;
@@ -27,6 +28,7 @@ use tree::{File, Tree};
 type Check = fn(&Tree) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
+    cards::check,
     crate_lints::check,
     doc_names::check,
     doc_paths::check,
