@@ -8,9 +8,9 @@
 //! it all that stands before.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::error::{replaced_after_commit, unsynced};
@@ -36,12 +36,6 @@ pub(super) struct Log {
 pub(super) struct Committed {
     pub jobs: Vec<Box<dyn Job>>,
     pub log: Arc<Log>,
-}
-
-impl Committed {
-    fn has_answers(&self) -> bool {
-        !self.jobs.is_empty()
-    }
 }
 
 #[derive(Debug)]
@@ -70,15 +64,6 @@ struct State {
     /// A sync failed: the kernel may count lost pages of the log as written.
     unsettled: AtomicBool,
     syncs: AtomicU64,
-    /// How many transactions have answers that wait for the disk.
-    unanswered: Mutex<usize>,
-    answered: Condvar,
-}
-
-impl State {
-    fn unanswered(&self) -> MutexGuard<'_, usize> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Syncer {
@@ -95,8 +80,7 @@ impl Syncer {
 
     /// Has the jobs answered as soon as the log is synced. Where there are none, that has time.
     pub(super) fn answer(&mut self, committed: Committed) {
-        if committed.has_answers() {
-            *self.state.unanswered() += 1;
+        if !committed.jobs.is_empty() {
             // One sync does for all that stands before.
             self.postponed = None;
             self.send(committed);
@@ -130,13 +114,6 @@ impl Syncer {
             let gone = Error::unknown("the thread that syncs the store has ended; reopen it");
             jobs.into_iter().for_each(|job| job.refuse(&gone));
         }
-    }
-
-    /// Returns when no answer waits for the disk any more, and after `limit` at the latest.
-    pub(super) fn await_answers(&self, limit: Duration) {
-        let unanswered = self.state.unanswered();
-        // How it ended makes no difference.
-        drop(self.state.answered.wait_timeout_while(unanswered, limit, |count| *count > 0));
     }
 
     /// Returns when everything so far is synced and answered.
@@ -202,7 +179,6 @@ impl Work {
     /// Syncs once for all, and answers each.
     fn settle(&self, committed: Vec<Committed>) {
         let Some(log) = committed.last().map(|last| Arc::clone(&last.log)) else { return };
-        let answered = committed.iter().filter(|one| one.has_answers()).count();
         // Those of an earlier connection are in doubt: its log is not the one that is synced.
         let (same, earlier): (Vec<_>, Vec<_>) =
             committed.into_iter().partition(|one| Arc::ptr_eq(&one.log, &log));
@@ -210,11 +186,6 @@ impl Work {
         match self.sync(&log) {
             Ok(()) => same.into_iter().flat_map(|one| one.jobs).for_each(Job::answer),
             Err(error) => refuse(same, &error),
-        }
-        let mut unanswered = self.state.unanswered();
-        *unanswered = unanswered.saturating_sub(answered);
-        if *unanswered == 0 {
-            self.state.answered.notify_one();
         }
     }
 

@@ -22,9 +22,6 @@ use crate::watch::WatchHub;
 /// The most jobs of one transaction: a bound on how long the write lock is kept from others.
 const BATCH_MAX: usize = 1024;
 
-/// For how long jobs are gathered: a renewal must not wait for a disk that stands still.
-const GATHER_MAX: Duration = Duration::from_millis(2);
-
 /// What the writer thread keeps.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -75,9 +72,6 @@ impl Writer {
     /// The jobs that wait, at least one; `None` when there will be no more.
     fn gather(&mut self) -> Option<Vec<Box<dyn Job>>> {
         let first = self.next()?;
-        // No grant is answered before the disk is done with the one before it: what comes until
-        // then is one transaction and not many.
-        self.syncer.await_answers(GATHER_MAX);
         let mut jobs = Vec::with_capacity(16);
         jobs.push(first);
         self.gather_more(&mut jobs);

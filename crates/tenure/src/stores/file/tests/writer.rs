@@ -1,5 +1,5 @@
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 
 use tokio::sync::oneshot;
 
@@ -126,55 +126,6 @@ fn a_release_is_synced_with_the_next_grant_or_when_its_time_has_come() {
     });
     assert!(writer.next().is_some(), "a job that came after the sync, and only then");
     later.join().unwrap();
-}
-
-/// Its answer takes until it is told to go on.
-#[derive(Debug)]
-struct HeldUp(Receiver<()>);
-
-impl Job for HeldUp {
-    fn kind(&self) -> Kind {
-        Kind::Write
-    }
-
-    fn is_abandoned(&self) -> bool {
-        false
-    }
-
-    fn decide(&mut self, _: &mut Batch<'_, '_>) -> rusqlite::Result<()> {
-        Ok(())
-    }
-
-    fn must_sync(&self) -> bool {
-        true
-    }
-
-    fn answer(self: Box<Self>) {
-        self.0.recv().unwrap();
-    }
-
-    fn refuse(self: Box<Self>, error: &Error) {
-        panic!("{error}");
-    }
-}
-
-#[test]
-fn answers_that_wait_for_the_disk_are_waited_for_but_not_for_ever() {
-    let (_folder, mut writer) = temporary();
-    let _link = writer.connect().unwrap();
-    let log = Arc::new(Log { file: writer.place.log().unwrap(), stamp: writer.stamp });
-    let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
-    let waited = |writer: &Writer, limit| {
-        let start = SystemClock.now();
-        writer.syncer.await_answers(limit);
-        SystemClock.now().since(start)
-    };
-    assert!(waited(&writer, long) < long, "there is nothing to wait for");
-    let (go_on, held_up) = channel();
-    writer.syncer.answer(Committed { jobs: vec![Box::new(HeldUp(held_up))], log });
-    assert!(waited(&writer, short) >= short, "the answer was not waited for");
-    go_on.send(()).unwrap();
-    assert!(waited(&writer, long) < long, "the answer was given");
 }
 
 #[test]
