@@ -119,12 +119,14 @@ fn a_release_is_synced_with_the_next_grant_or_when_its_time_has_come() {
     let _ = writer.work(&mut rows, &log, vec![release]);
     let syncs = writer.syncer.counter();
     let later = std::thread::spawn(move || {
-        while syncs() < 3 {
-            std::thread::sleep(Duration::from_millis(1));
+        let end = SystemClock.now() + Duration::from_secs(10);
+        while syncs() < 3 && SystemClock.now() < end {
+            std::thread::yield_now();
         }
         sender.send(Ask::new(Look(key("k"))).0 as Box<dyn Job>).unwrap();
     });
-    assert!(writer.next().is_some(), "a job that came after the sync, and only then");
+    assert!(writer.next().is_some());
+    assert_eq!(writer.syncer.syncs(), 3, "while nothing came");
     later.join().unwrap();
 }
 
