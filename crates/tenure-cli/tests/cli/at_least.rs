@@ -10,7 +10,7 @@ use crate::sandbox::{Sandbox, since};
 async fn the_lock_of_a_short_job_stays() {
     let sandbox = Sandbox::new();
     let start = SystemClock.now();
-    let words = ["run", "k", "--ttl", "500ms", "--at-least", "3s", "--", "sh", "-c", "exit 5"];
+    let words = ["run", "k", "--ttl", "1s", "--at-least", "3s", "--", "sh", "-c", "exit 5"];
     sandbox.run(&words).await.expect(5, &[]);
     assert!(since(start) < Duration::from_secs(3), "tenure itself does not wait");
     let locks = sandbox.locks().await;
@@ -32,7 +32,7 @@ async fn a_job_that_took_longer_gives_it_back_at_once() {
 #[tokio::test]
 async fn the_next_one_waits_for_it() {
     let sandbox = Sandbox::new();
-    let first = ["run", "k", "--ttl", "500ms", "--at-least", "2s", "--", "true"];
+    let first = ["run", "k", "--ttl", "1s", "--at-least", "2s", "--", "true"];
     sandbox.run(&first).await.expect(0, &[]);
     sandbox.run(&["run", "k", "--no-wait", "--", "true"]).await.expect(75, &["held by"]);
     sandbox.run(&["run", "k", "--wait", "30s", "-q", "--", "true"]).await.expect(0, &[]);

@@ -45,7 +45,7 @@ async fn a_grant_and_a_release_are_seen() {
 async fn an_end_by_itself_is_seen() {
     let sandbox = Sandbox::new();
     let locks = sandbox.locks().await;
-    let ttl = Duration::from_millis(700);
+    let ttl = Duration::from_secs(3);
     let request = locks.lock("k").ttl(ttl).keep_alive(false);
     let _ = request.acquire().await.unwrap().detach();
     let mut child = start(&sandbox, &["k", "--json"]);

@@ -21,9 +21,9 @@ fn lock_id(reply: &Reply) -> String {
 async fn a_lock_is_renewed_until_it_is_unlocked() {
     let stage = Stage::new().await;
     let path = path("r");
-    let first = stage.post(&path, r#"{"ttl":"300ms"}"#).await;
+    let first = stage.post(&path, r#"{"ttl":"2s"}"#).await;
     let fence = first.json()["fence"].as_u64().unwrap();
-    pause(Duration::from_secs(1)).await;
+    pause(Duration::from_secs(3)).await;
     let reply = stage.post(&path, r#"{"immediate":true}"#).await;
     reply.is_error(423, "ERR_LOCK_HELD", HELD);
     let wrong = stage.delete(&path, r#"{"lockID":"another"}"#).await;

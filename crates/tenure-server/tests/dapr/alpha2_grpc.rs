@@ -54,9 +54,9 @@ async fn next(stream: &mut Streaming<LockStreamResponseAlpha2>) -> Result<Option
 async fn a_lock_is_renewed_until_it_is_unlocked() {
     let stage = Stage::new().await;
     let mut client = stage.grpc().await;
-    let ttl = Some(Duration::from_millis(300));
+    let ttl = Some(Duration::from_secs(2));
     let first = client.lock_alpha2(lock(false, ttl)).await.unwrap().into_inner();
-    pause(Duration::from_secs(1)).await;
+    pause(Duration::from_secs(3)).await;
     let status = client.lock_alpha2(lock(true, None)).await.unwrap_err();
     is(&status, Code::Aborted, "ERR_LOCK_HELD", "the resource is already locked");
     let text = "the resource is locked with a different lock ID or the lock does not exist";
@@ -92,7 +92,7 @@ async fn a_lock_goes_with_its_stream() {
 async fn a_lost_lock_ends_its_stream_with_an_error() {
     let stage = Stage::new().await;
     let mut client = stage.grpc().await;
-    let ttl = Some(Duration::from_millis(300));
+    let ttl = Some(Duration::from_secs(2));
     let mut stream = client.lock_stream_alpha2(lock(false, ttl)).await.unwrap().into_inner();
     next(&mut stream).await.unwrap().unwrap();
     let mut refused = client.lock_stream_alpha2(lock(true, None)).await.unwrap().into_inner();

@@ -38,7 +38,7 @@ async fn what_is_held_is_refused_before_the_stream_begins() {
 #[tokio::test]
 async fn a_lost_lock_ends_its_stream_with_an_error() {
     let stage = Stage::new().await;
-    let mut stream = stage.stream(PATH, r#"{"ttl":"300ms"}"#).await;
+    let mut stream = stage.stream(PATH, r#"{"ttl":"2s"}"#).await;
     assert_eq!(stream.next().await.unwrap()["type"], "lock-acquired");
     assert_eq!(stage.delete(PATH, r#"{"force":true}"#).await.status, 204);
     let line = stream.next().await.unwrap();

@@ -26,10 +26,10 @@ async fn a_lock_is_taken_seen_renewed_and_given_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_renews_what_it_was_not_told_otherwise() {
     let server = Server::start().await;
-    let ours = server.post("/v1/locks/ours", r#"{"ttl": "400ms"}"#).await;
-    let theirs = server.post("/v1/locks/theirs", r#"{"ttl": "400ms", "renewal": "client"}"#).await;
+    let ours = server.post("/v1/locks/ours", r#"{"ttl": "2s"}"#).await;
+    let theirs = server.post("/v1/locks/theirs", r#"{"ttl": "2s", "renewal": "client"}"#).await;
     assert_eq!((ours.status, theirs.status), (201, 201));
-    let wait = r#"{"wait": "1500ms"}"#;
+    let wait = r#"{"wait": "4s"}"#;
     assert_eq!(server.post("/v1/locks/theirs", wait).await.status, 201);
     assert_eq!(server.post("/v1/locks/ours", wait).await.code(), "timed_out");
 }
@@ -45,12 +45,12 @@ async fn max_hold_ends_what_nobody_unlocks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_is_repeated_gets_the_same_grant() {
     let server = Server::start().await;
-    let body = r#"{"lock_id": "chosen-by-the-client", "ttl": "600ms"}"#;
+    let body = r#"{"lock_id": "chosen-by-the-client", "ttl": "2s"}"#;
     let first = server.post("/v1/locks/k", body).await;
     let second = server.post("/v1/locks/k", body).await;
     assert_eq!(first.fence(), second.fence());
     // Still renewed, and once given back it is free.
-    let held = server.post("/v1/locks/k", r#"{"wait": "1s"}"#).await;
+    let held = server.post("/v1/locks/k", r#"{"wait": "3s"}"#).await;
     assert_eq!(held.code(), "timed_out");
     let unlock = r#"{"lock_id": "chosen-by-the-client"}"#;
     assert_eq!(server.delete("/v1/locks/k", unlock).await.status, 204);

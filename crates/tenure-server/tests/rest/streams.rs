@@ -81,7 +81,7 @@ async fn a_stream_holds_the_lock_until_its_reader_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_lock_ends_the_stream_with_an_error() {
     let server = Server::start().await;
-    let mut stream = Stream::hold(&server, r#"{"ttl": "600ms"}"#, &[]);
+    let mut stream = Stream::hold(&server, r#"{"ttl": "2s"}"#, &[]);
     assert_eq!(stream.next().await["type"], "acquired");
     server.delete("/v1/locks/k", r#"{"force": true, "reason": "test"}"#).await;
     let last = stream.next().await;
