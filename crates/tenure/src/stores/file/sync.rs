@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 
 /// How long the sync of releases is put off: until then, a machine that goes down forgets them, and
 /// their keys are free a ttl later than they could be.
-pub(super) const POSTPONED_MAX: Duration = Duration::from_millis(10);
+const POSTPONED_MAX: Duration = Duration::from_millis(10);
 
 /// The log that a connection writes to.
 #[derive(Debug)]
@@ -90,9 +90,9 @@ impl Syncer {
         }
     }
 
-    /// How long there is until what was put off has to be synced, which it is when there is no
-    /// time left; `None` when there is nothing put off.
-    pub(super) fn time_left(&mut self) -> Option<Duration> {
+    /// Begins the sync that was put off if its time has come. How long there is until then, if it
+    /// has not; `None` when nothing is put off any more.
+    pub(super) fn sync_if_due(&mut self) -> Option<Duration> {
         let left = self.postponed.as_ref()?.at.since(SystemClock.now());
         if left.is_zero() {
             self.sync_postponed();

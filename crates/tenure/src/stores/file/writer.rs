@@ -81,7 +81,7 @@ impl Writer {
 
     /// The next job. Syncs that were put off are begun while there is none.
     fn next(&mut self) -> Option<Box<dyn Job>> {
-        while let Some(left) = self.syncer.time_left() {
+        while let Some(left) = self.syncer.sync_if_due() {
             match self.jobs.recv_timeout(left) {
                 Err(RecvTimeoutError::Timeout) => {}
                 job => return job.ok(),

@@ -5,7 +5,6 @@ use tokio::sync::oneshot;
 
 use super::super::error::Fault;
 use super::super::job::{Ask, Question};
-use super::super::sync::POSTPONED_MAX;
 use super::super::tests::{claim, grant_of, key};
 use super::super::verbs::{Force, Look};
 use super::*;
@@ -110,10 +109,9 @@ fn a_release_is_synced_with_the_next_grant_or_when_its_time_has_come() {
     let (release, released) = Ask::new(grant);
     let _ = writer.work(&mut rows, &log, vec![release]);
     assert!(released.blocking_recv().unwrap().is_ok(), "nobody waits for the sync");
-    assert!(writer.syncer.time_left().is_some_and(|left| left <= POSTPONED_MAX));
     let grant = grant_of(&granted(work(&mut writer, &mut rows, vec![claim("k", "b", 10_000)])));
     assert_eq!(writer.syncer.syncs(), 2, "two grants, and the release along with the second");
-    assert_eq!(writer.syncer.time_left(), None);
+    assert_eq!(writer.syncer.sync_if_due(), None, "nothing is put off any more");
 
     let (release, _released) = Ask::new(grant);
     let _ = writer.work(&mut rows, &log, vec![release]);
