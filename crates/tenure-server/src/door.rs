@@ -17,7 +17,6 @@ use crate::api::Api;
 use crate::failure::Failure;
 use crate::grpc::status_of;
 use crate::host::{check_host, check_origin};
-use crate::http::body::BYTES_MAX;
 use crate::whole::drain;
 
 /// The header that Dapr's clients send their token in.
@@ -209,7 +208,7 @@ pub(crate) async fn enter(
         Err(failure) => {
             api.turned_away(peer.address.ip(), &failure);
             let answer = refusal(failure, request.headers());
-            drain(request, BYTES_MAX).await;
+            drain(request).await;
             answer
         }
     }

@@ -15,7 +15,6 @@ use crate::config::ForrstConfig;
 use crate::dapr::{self, Sidecar};
 use crate::door::{Door, enter, is_grpc, refusal};
 use crate::failure::Failure;
-use crate::http::body::BYTES_MAX;
 use crate::trace::traced;
 use crate::whole::{drain, whole};
 use crate::{forrst, grpc, http as rest};
@@ -80,7 +79,7 @@ fn forgiving(routes: Router, dapr: Router) -> Router {
     routes
         .fallback(async move |request: Request| forgive(dapr, request).await)
         .method_not_allowed_fallback(async |request: Request| {
-            drain(request, BYTES_MAX).await;
+            drain(request).await;
             Failure::new(Code::NoSuchMethod, "this path does not take this method")
         })
 }
@@ -99,6 +98,6 @@ async fn forgive(dapr: Router, mut request: Request) -> Response {
 async fn nothing(request: Request) -> Response {
     let code = if is_grpc(request.headers()) { Code::NoSuchMethod } else { Code::NoSuchPlace };
     let answer = refusal(Failure::new(code, "there is nothing at this path"), request.headers());
-    drain(request, BYTES_MAX).await;
+    drain(request).await;
     answer
 }

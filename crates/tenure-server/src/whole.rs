@@ -14,7 +14,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tenure::clock::{Clock, Sleep, SystemClock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -22,7 +21,7 @@ use tonic::Status;
 
 use crate::door::is_grpc;
 use crate::failure::Failure;
-use crate::http::body::{BYTES_MAX, read};
+use crate::http::body::{BYTES_MAX, pass_over, read};
 use crate::idle::Traffic;
 
 /// How long a body may take from when it is first asked for.
@@ -57,12 +56,10 @@ pub(crate) async fn whole(request: Request, next: Next) -> Response {
     }
 }
 
-/// Passes over what is left of a request that is turned away, within reason.
-pub(crate) async fn drain(request: Request, max: usize) {
+/// Passes over the body of a request that is turned away.
+pub(crate) async fn drain(request: Request) {
     if !is_grpc(request.headers()) {
-        let mut body = Limited::new(request.into_body(), max);
-        // What is too large or too slow is cut off.
-        while let Some(Ok(_)) = body.frame().await {}
+        pass_over(request.into_body()).await;
     }
 }
 
@@ -154,6 +151,7 @@ fn late() -> Status {
 mod tests {
     use futures_util::FutureExt;
     use futures_util::stream::{self, StreamExt};
+    use http_body_util::BodyExt;
 
     use super::*;
 

@@ -46,4 +46,10 @@ pub(crate) enum Done {
     Renewed,
     /// A guard that is kept alive was found not to hold any more, and had not been given back.
     Gone,
+    /// Whoever held the lock asked for it again, with the same owner, and believed in its own guard
+    /// until it was answered.
+    Again {
+        /// The fence that it was given; none if it was refused.
+        fence: Option<u64>,
+    },
 }

@@ -17,7 +17,7 @@ use crate::job::{TTL_LONG, key};
 use crate::merge::{Merged, merge, read};
 use crate::outages::{Place, Windows};
 use crate::tally::Tally;
-use crate::{kept, undone, woken};
+use crate::{kept, same, undone, woken};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
@@ -35,6 +35,8 @@ pub(crate) struct Judgement {
     pub(crate) kept: Vec<String>,
     /// Keys that were held by nobody.
     pub(crate) undone: Vec<String>,
+    /// Holders that asked again, and were not given the same grant.
+    pub(crate) same: Vec<String>,
     /// That releases woke nobody.
     pub(crate) woken: Vec<String>,
     pub(crate) tally: Tally,
@@ -52,13 +54,14 @@ impl Judgement {
 
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
     /// and how much they found.
-    pub(crate) fn own(&self) -> [(&'static str, &'static str, usize); 4] {
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, usize); 5] {
         let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
         // What was not decided was not shown to be well.
         let decided = "there is no key whose order of events was too much to decide";
         [
             ("kept", goes_on, self.kept.len()),
             ("undone", "what nobody was told of is given back", self.undone.len()),
+            ("same", "who asks again with its owner is given the same grant", self.same.len()),
             ("woken", "a release wakes who waits for it", self.woken.len()),
             ("undecided", decided, self.verdict.undecided.len()),
         ]
@@ -69,11 +72,12 @@ impl Judgement {
         let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
         let kept = self.kept.iter().map(|text| format!("kept: {text}"));
         let undone = self.undone.iter().map(|text| format!("undone: {text}"));
+        let same = self.same.iter().map(|text| format!("same: {text}"));
         let woken = self.woken.iter().map(|text| format!("woken: {text}"));
         let undecided = self.verdict.undecided.iter();
         let undecided = undecided.map(|key| format!("undecided: the order of events on {key}"));
         let violations = self.verdict.violations.iter().map(of);
-        violations.chain(kept).chain(undone).chain(woken).chain(undecided).collect()
+        violations.chain(kept).chain(undone).chain(same).chain(woken).chain(undecided).collect()
     }
 }
 
@@ -110,11 +114,12 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
     let undone = if is_observed { Vec::new() } else { undone::check(&history, &options) };
+    let same = same::check(&history, &deeds, &claims);
     let woken = match case.wakes {
         true => woken::check(&history),
         false => Vec::new(),
     };
-    Ok(Judgement { verdict, kept, undone, woken, tally, reached, torn })
+    Ok(Judgement { verdict, kept, undone, same, woken, tally, reached, torn })
 }
 
 fn options(case: &Case<'_>, is_observed: bool, rearms: Windows) -> Options {

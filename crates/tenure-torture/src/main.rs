@@ -36,6 +36,7 @@ mod outages;
 mod planted;
 mod report;
 mod run;
+mod same;
 mod setting;
 mod shelf;
 mod sink;

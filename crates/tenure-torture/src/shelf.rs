@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::card::{SUMMARY, render};
 use crate::control::Control;
-use crate::planted::{Hunt, UNSEEN};
+use crate::planted::Hunt;
 use crate::run::Outcome;
 use crate::setting::Setting;
 
@@ -62,9 +62,6 @@ impl Shelf {
             let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
             let found = found.join(", ");
             text += &format!("| {bug} | {store} | {finder} | {found} | {example} |\n");
-        }
-        for (bug, _, instead) in UNSEEN {
-            text += &format!("\n{bug} is not found here, but by {instead}.\n");
         }
         self.write_with_origin("planted.md", text, more)
     }

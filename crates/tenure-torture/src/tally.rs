@@ -50,6 +50,7 @@ fn operation(what: &What) -> Option<&'static str> {
         What::Granted { .. } => Some("acquire: granted"),
         What::Held => Some("acquire: held by another"),
         What::Failed { kind, .. } if kind == "Abandoned" => Some("acquire: abandoned"),
+        What::Failed { kind, .. } if kind == "Again" => Some("acquire: the same grant again"),
         What::Failed { unknown: true, .. } => Some("acquire: outcome unknown to the caller"),
         What::Failed { unknown: false, .. } => Some("acquire: refused by a store that was away"),
         What::Released => Some("release: done"),
@@ -67,7 +68,7 @@ fn other(what: &Done) -> Option<&'static str> {
         Done::Forced => Some("force-release: answered"),
         Done::ForceFailed { .. } => Some("force-release: failed"),
         Done::Renewed => Some("renew: done"),
-        Done::ForceAsked | Done::Gone => None,
+        Done::ForceAsked | Done::Gone | Done::Again { .. } => None,
     }
 }
 

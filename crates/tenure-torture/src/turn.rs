@@ -135,6 +135,9 @@ impl Turn {
         self.note(What::Granted { fence })?;
         shared.witness.watch(self.claim, &self.key, guard.view(), manner.keep_alive);
         shared.sink.write(shared.job.worker, &self.key, fence).await?;
+        if manner.keep_alive && self.dice.chance(40) && shared.job.style == Style::Mixed {
+            self.ask_again(&guard).await?;
+        }
         sleep(manner.hold).await;
         // Without a look at the guard: a worker that was paused must be stopped by the fence.
         shared.sink.write(shared.job.worker, &self.key, fence).await?;
@@ -144,6 +147,41 @@ impl Turn {
             drop(guard);
             return Ok(());
         }
+        self.give_back(guard).await
+    }
+
+    /// Asks once more for what it holds, as a client does that was started again with its owner.
+    async fn ask_again(&mut self, guard: &Guard) -> Result<()> {
+        let (shared, first) = (Arc::clone(&self.shared), self.claim);
+        let (ttl, owner) = (guard.ttl(), guard.owner().clone());
+        let request = shared.locks.lock(&self.key).ttl(ttl).owner(owner).wait(Duration::ZERO);
+        self.claim = shared.next_claim();
+        self.note(What::Asked { ttl: nanos(ttl), wait: Some(0) })?;
+        let answer = request.acquire().await;
+        let told = match &answer {
+            Ok(again) => Some(Some(again.fence().get())),
+            Err(error) if error.kind() == ErrorKind::Held => Some(None),
+            Err(_) => None,
+        };
+        if let Some(fence) = told.filter(|_| guard.is_held()) {
+            shared.log.did(first, &self.key, Done::Again { fence })?;
+        }
+        match answer {
+            Ok(again) if again.fence() == guard.fence() => {
+                drop(again.detach());
+                self.note(What::Failed { kind: "Again".to_owned(), unknown: false })?;
+            }
+            Ok(another) => {
+                self.note(What::Granted { fence: another.fence().get() })?;
+                self.give_back(another).await?;
+            }
+            Err(error) => self.note(What::refusal(&error))?,
+        }
+        self.claim = first;
+        Ok(())
+    }
+
+    async fn give_back(&self, guard: Guard) -> Result<()> {
         self.note(What::ReleaseAsked)?;
         let outcome = guard.release().await;
         self.note(returned(outcome.map_err(|error| error.kind())))

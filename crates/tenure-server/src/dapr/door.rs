@@ -15,7 +15,6 @@ use tonic_types::{ErrorDetails, StatusExt};
 use super::sidecar::Sidecar;
 use crate::access::Caller;
 use crate::door::{DAPR_TOKEN, Door, Peer, is_grpc};
-use crate::http::body::BYTES_MAX;
 use crate::whole::drain;
 
 /// Lets a request in with its caller beside it, or turns it away as Dapr does.
@@ -34,7 +33,7 @@ pub(crate) async fn enter(
         Err(failure) => {
             sidecar.api.turned_away(peer.address.ip(), &failure);
             let answer = turn_away(request.headers());
-            drain(request, BYTES_MAX).await;
+            drain(request).await;
             answer
         }
     }

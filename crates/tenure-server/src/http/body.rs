@@ -1,4 +1,5 @@
-//! The body of a request: read up to a limit, and as JSON whatever its type says.
+//! The body of a request: read up to a limit, as JSON whatever its type says, and passed over where
+//! it is refused.
 
 use std::error::Error;
 
@@ -12,6 +13,9 @@ use crate::failure::{Failure, without_values};
 
 /// How large a body may be.
 pub(crate) const BYTES_MAX: usize = 64 * 1024;
+
+/// How much of a body that is refused is passed over: twice what the largest that is taken may have.
+const PASSED_OVER_MAX: usize = 8 * 1024 * 1024;
 
 /// Reads a JSON body; an empty one is the default.
 pub(super) async fn json<T: DeserializeOwned + Default>(body: Body) -> Result<T, Failure> {
@@ -32,10 +36,11 @@ pub(super) async fn json<T: DeserializeOwned + Default>(body: Body) -> Result<T,
 }
 
 /// Reads a body up to a limit.
-pub(crate) async fn read(body: Body, max: usize) -> Result<bytes::Bytes, Failure> {
-    match Limited::new(body, max).collect().await {
+pub(crate) async fn read(mut body: Body, max: usize) -> Result<bytes::Bytes, Failure> {
+    match Limited::new(&mut body, max).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
+            pass_over(body).await;
             Err(Failure::new(Code::TooLarge, format!("the body must have at most {max} bytes")))
         }
         Err(error) => {
@@ -44,6 +49,13 @@ pub(crate) async fn read(body: Body, max: usize) -> Result<bytes::Bytes, Failure
             Err(Failure::invalid(what))
         }
     }
+}
+
+/// Passes over what is left of a body that is refused. What is larger still, or too slow, is cut
+/// off.
+pub(crate) async fn pass_over(body: Body) {
+    let mut body = Limited::new(body, PASSED_OVER_MAX);
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 /// What a bound on the body has said.

@@ -87,6 +87,32 @@ async fn a_body_that_is_too_large_is_refused() {
     assert_eq!((reply.status, &*reply.code()), (413, "too_large"));
 }
 
+/// A client of HTTP/2 whose stream is reset before it has sent everything may never see why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_does_not_overtake_its_request() {
+    let server = Server::start().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "x".repeat(5_000_000)).unwrap();
+    let body = format!("@{}", file.path().display());
+    let (locks, dapr, known) = ("/v1/locks/k", "/v1.0-alpha1/lock/main", "x-test: known");
+    let (bearer, token) = ("authorization: Bearer wrong", "dapr-api-token: wrong");
+    for version in ["--http1.1", "--http2-prior-knowledge"] {
+        for (path, method, header, status) in [
+            (locks, "POST", known, 413),
+            (locks, "PUT", known, 405),
+            (locks, "POST", bearer, 401),
+            ("/nothing", "POST", known, 404),
+            (dapr, "POST", token, 401),
+            (dapr, "POST", known, 400),
+        ] {
+            let sent = [version, "-X", method, "-H", header, "-H", "expect:"];
+            let arguments = [&sent[..], &["--data-binary", &body]].concat();
+            let reply = server.curl(path, &arguments).await;
+            assert_eq!(reply.status, status, "{version} {method} {path} {header}: {reply:?}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_is_told_in_json() {
     let server = Server::start().await;
