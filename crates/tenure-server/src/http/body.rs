@@ -14,7 +14,7 @@ use crate::failure::{Failure, without_values};
 /// How large a body may be.
 pub(crate) const BYTES_MAX: usize = 64 * 1024;
 
-/// How much of a body that is refused is passed over: twice what the largest that is taken may have.
+/// How much of a body that is refused is passed over: twice what any that is taken may have.
 const PASSED_OVER_MAX: usize = 8 * 1024 * 1024;
 
 /// Reads a JSON body; an empty one is the default.
