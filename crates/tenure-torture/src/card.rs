@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tenure::store::Class;
 use tenure_check::Checker;
 
-use crate::report::{control, faults, letter};
+use crate::report::{control, failures, faults, letter};
 use crate::run::{Order, Outcome};
 use crate::setting::Setting;
 
@@ -133,21 +133,27 @@ fn found(outcome: &Outcome, violations: usize) -> String {
         .collect();
     let own = judgement.own().into_iter();
     rows.extend(own.map(|(name, promise, count)| {
-        vec![name.to_owned(), promise.to_owned(), count.to_string()]
+        let count = count.map_or("not judged".to_owned(), |count| count.to_string());
+        vec![name.to_owned(), promise.to_owned(), count]
     }));
     let heads = ["checker", "what holds where it finds nothing", "violations"];
-    format!("\n## Violations: {violations}\n\n{}", table(&heads, rows))
+    let mut text = format!("\n## Violations: {violations}\n\n{}", table(&heads, rows));
+    for failure in failures(outcome) {
+        let _ = write!(text, "\nThis run FAILED: {failure}.\n");
+    }
+    text
 }
 
 fn controls(outcome: &Outcome) -> String {
     format!(
         "\n## Controls\n\n- Writes by workers that had lost the lock: {} refused by the fenced \
-         sink.\n- A counter beside it that does not check the fence {}.\n- Clocks are moved by \
-         libfaketime, in workers only: it moves what the C library tells, so wall clocks and \
-         timers; the boot clock that leases are measured with is read past it. No server's clock \
-         is stepped: some stores measure leases with it, and what is promised is promised for \
-         clocks that run at the same rate. What becomes of one that does not is shown among the \
-         set-ups that must fail.\n",
+         sink.\n- A counter beside it that does not check the fence {}.\n- Clocks of workers are \
+         stepped and run at other rates by libfaketime: it moves what the C library tells, so wall \
+         clocks and timers; the boot clock that leases are measured with is read past it. No \
+         server's clock is stepped: some stores measure leases with it, and what is promised is \
+         promised for clocks that run at about the same rate. One that runs a little fast says so \
+         above, and what becomes of one that runs faster than that is shown among the set-ups that \
+         must fail.\n",
         outcome.judgement.verdict.stale_refused,
         control(outcome)
     )

@@ -75,7 +75,7 @@ mod tests {
         assert!(!control.is_good());
         control.outcome.judgement.kept = vec!["x".to_owned()];
         assert!(!control.is_good());
-        control.outcome.judgement.undone = vec!["x".to_owned()];
+        control.outcome.judgement.undone = Some(vec!["x".to_owned()]);
         assert!(control.is_good());
         control.outcome.class = Class::Fenced;
         assert!(!control.is_good());

@@ -96,8 +96,10 @@ impl Kind {
         match self {
             Self::WorkerKill => "SIGKILL of a worker",
             Self::WorkerPause => "SIGSTOP of a worker for 0.5, 1.5 or 3 × ttl",
-            Self::ClockStep => "a worker's wall clock jumps by an hour (libfaketime)",
-            Self::ClockRate => "a worker's timers run at 0.8 or 1.25 × (libfaketime)",
+            Self::ClockStep => "a worker's wall clock jumps by an hour or two (libfaketime)",
+            Self::ClockRate => {
+                "SIGKILL of a worker; the next one's timers run at 0.8, 1 or 1.25 × (libfaketime)"
+            }
             Self::ServerKill => "the server is killed and started again",
             Self::ServerRestart => "the server is asked to end and started again",
             Self::ServerPause => "SIGSTOP of the server for 0.5 to 3 s",

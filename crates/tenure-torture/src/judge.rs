@@ -33,12 +33,12 @@ pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     /// Guards that lost their lease for no reason.
     pub(crate) kept: Vec<String>,
-    /// Keys that were held by nobody.
-    pub(crate) undone: Vec<String>,
+    /// Keys that were held by nobody, where that can be told.
+    pub(crate) undone: Option<Vec<String>>,
     /// Holders that asked again, and were not given the same grant.
     pub(crate) same: Vec<String>,
-    /// That releases woke nobody.
-    pub(crate) woken: Vec<String>,
+    /// That releases woke nobody, where that can be told.
+    pub(crate) woken: Option<Vec<String>>,
     pub(crate) tally: Tally,
     pub(crate) reached: Reached,
     pub(crate) torn: usize,
@@ -48,22 +48,24 @@ impl Judgement {
     /// The checkers that found something, and how much.
     pub(crate) fn broken(&self) -> Vec<(&'static str, usize)> {
         let all = Checker::ALL.map(|checker| (checker.name(), self.verdict.of(checker).count()));
-        let own = self.own().map(|(name, _, count)| (name, count));
+        let own = self.own().map(|(name, _, count)| (name, count.unwrap_or(0)));
         all.into_iter().chain(own).filter(|(_, count)| *count > 0).collect()
     }
 
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
-    /// and how much they found.
-    pub(crate) fn own(&self) -> [(&'static str, &'static str, usize); 5] {
+    /// and how much they found; nothing is told of what could not be judged.
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<usize>); 5] {
         let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
         // What was not decided was not shown to be well.
         let decided = "there is no key whose order of events was too much to decide";
+        let same = "who asks again with its owner is given the same grant";
+        let (undone, woken) = (self.undone.as_ref(), self.woken.as_ref());
         [
-            ("kept", goes_on, self.kept.len()),
-            ("undone", "what nobody was told of is given back", self.undone.len()),
-            ("same", "who asks again with its owner is given the same grant", self.same.len()),
-            ("woken", "a release wakes who waits for it", self.woken.len()),
-            ("undecided", decided, self.verdict.undecided.len()),
+            ("kept", goes_on, Some(self.kept.len())),
+            ("undone", "what nobody was told of is given back", undone.map(Vec::len)),
+            ("same", same, Some(self.same.len())),
+            ("woken", "a release wakes who waits for it", woken.map(Vec::len)),
+            ("undecided", decided, Some(self.verdict.undecided.len())),
         ]
     }
 
@@ -71,9 +73,9 @@ impl Judgement {
     pub(crate) fn texts(&self) -> Vec<String> {
         let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
         let kept = self.kept.iter().map(|text| format!("kept: {text}"));
-        let undone = self.undone.iter().map(|text| format!("undone: {text}"));
+        let undone = self.undone.iter().flatten().map(|text| format!("undone: {text}"));
         let same = self.same.iter().map(|text| format!("same: {text}"));
-        let woken = self.woken.iter().map(|text| format!("woken: {text}"));
+        let woken = self.woken.iter().flatten().map(|text| format!("woken: {text}"));
         let undecided = self.verdict.undecided.iter();
         let undecided = undecided.map(|key| format!("undecided: the order of events on {key}"));
         let violations = self.verdict.violations.iter().map(of);
@@ -113,12 +115,9 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
-    let undone = if is_observed { Vec::new() } else { undone::check(&history, &options) };
+    let undone = (!is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
-    let woken = match case.wakes {
-        true => woken::check(&history),
-        false => Vec::new(),
-    };
+    let woken = case.wakes.then(|| woken::check(&history)).flatten();
     Ok(Judgement { verdict, kept, undone, same, woken, tally, reached, torn })
 }
 

@@ -12,6 +12,7 @@ use crate::fault::{Aim, Struck};
 use crate::job::nanos;
 use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps};
 use crate::subject::Subject;
+use crate::turn::AGAIN;
 use crate::{force, journal};
 
 /// Everything that was written down.
@@ -99,12 +100,12 @@ fn doubts(records: &mut [Record], away: &BTreeMap<u64, Windows>) -> Vec<Record> 
             What::Asked { ttl, wait } => {
                 asked.insert(claim, (record.at, *ttl, *wait != Some(0)));
             }
-            What::Failed { unknown, .. } => {
+            What::Failed { kind, unknown } if kind != AGAIN => {
                 if let Some((_, _, waits)) = asked.remove(&claim) {
                     *unknown |= waits;
                 }
             }
-            What::Held => {
+            What::Held | What::Failed { .. } => {
                 let Some((at, ttl, waits)) = asked.remove(&claim) else { continue };
                 let windows = away.get(&record.worker).map_or(&[][..], Vec::as_slice);
                 if !waits && overlaps(windows, at, record.at) {
@@ -184,17 +185,22 @@ mod tests {
 
     #[test]
     fn a_refusal_over_a_broken_network_is_doubted() {
-        let claim = |claim, at| {
-            [
-                record(2, claim, at, What::Asked { ttl: 9, wait: Some(0) }),
-                record(2, claim, at + 1, What::Held),
-            ]
+        let claim = |claim, at, answer| {
+            let asked = What::Asked { ttl: 9, wait: Some(0) };
+            [record(2, claim, at, asked), record(2, claim, at + 1, answer)]
         };
-        let records = [claim(1, 5 * SECOND), claim(2, 50 * SECOND)].concat();
+        let again = || What::Failed { kind: AGAIN.into(), unknown: false };
+        let records = [
+            claim(1, 5 * SECOND, What::Held),
+            claim(2, 50 * SECOND, What::Held),
+            claim(3, 5 * SECOND, again()),
+            claim(4, 50 * SECOND, again()),
+        ]
+        .concat();
         let cut = struck(Kind::Cut, Some(1), 4 * SECOND, 6 * SECOND);
         let merged = merged(records, &[cut], Vec::new());
         let asked = |record: &&Record| matches!(record.what, What::Asked { .. });
-        assert_eq!(merged.records.iter().filter(asked).count(), 3);
+        assert_eq!(merged.records.iter().filter(asked).count(), 4 + 2);
     }
 
     #[test]

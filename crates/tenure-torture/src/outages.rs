@@ -8,6 +8,7 @@ use tenure_check::{Record, What};
 use crate::fault::{Aim, Kind, Struck};
 use crate::job::nanos;
 use crate::subject::Subject;
+use crate::turn::{ABANDONED, AGAIN};
 
 /// How long after a fault its consequences may last: connections are made anew.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
@@ -163,6 +164,9 @@ fn blocked(records: &[Record], struck: &[Struck]) -> Windows {
                 asked.insert(claim, record.at);
                 continue;
             }
+            // Whoever changed its mind was not kept back.
+            What::Failed { ref kind, .. } if kind == ABANDONED => continue,
+            What::Failed { ref kind, .. } if kind == AGAIN => false,
             What::Failed { .. } => true,
             What::Granted { .. } | What::Held => false,
             _ => continue,
@@ -199,13 +203,16 @@ mod tests {
             let asked = What::Asked { ttl: SECOND, wait: Some(0) };
             [record(2, claim, from, asked), record(2, claim, until, what)]
         };
-        let failed = || What::Failed { kind: "Unavailable".into(), unknown: false };
+        let of_kind = |kind: &str| What::Failed { kind: kind.into(), unknown: false };
+        let failed = || of_kind("Unavailable");
         let records = [
             claim(1, 11 * SECOND, 13 * SECOND, failed()),
             claim(2, 14 * SECOND, 14 * SECOND + 5, What::Held),
             claim(3, 15 * SECOND, 16 * SECOND, What::Held),
             claim(4, 31 * SECOND, 31 * SECOND + 5, What::Held),
             claim(5, 50 * SECOND, 52 * SECOND, failed()),
+            claim(6, 32 * SECOND, 34 * SECOND, of_kind(ABANDONED)),
+            claim(7, 35 * SECOND, 35 * SECOND + 5, of_kind(AGAIN)),
         ]
         .concat();
         assert_eq!(

@@ -231,10 +231,6 @@ impl Hunt {
 
     /// One line about it.
     pub(crate) fn line(&self) -> String {
-        let list = |all: &[(&str, usize)]| {
-            let all: Vec<String> = all.iter().map(|(name, n)| format!("{name} {n}")).collect();
-            if all.is_empty() { "NOTHING".to_owned() } else { all.join(", ") }
-        };
         let Self { bug, store, finder, found, sound, example } = self;
         let missing = match found.iter().any(|(name, _)| name == finder) {
             true => String::new(),
@@ -242,10 +238,16 @@ impl Hunt {
         };
         let without = match sound.is_empty() {
             true => String::new(),
-            false => format!(" (WITHOUT IT TOO: {})", list(sound)),
+            false => format!(" (WITHOUT IT TOO: {})", listed(sound)),
         };
-        format!("{bug:18} {store:10} {}{missing}{without}: {example}", list(found))
+        format!("{bug:18} {store:10} {}{missing}{without}: {example}", listed(found))
     }
+}
+
+/// What was found, and how often.
+pub(crate) fn listed(found: &[(&str, usize)]) -> String {
+    let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
+    if found.is_empty() { "nothing".to_owned() } else { found.join(", ") }
 }
 
 /// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::card::{SUMMARY, render};
 use crate::control::Control;
-use crate::planted::Hunt;
+use crate::planted::{Hunt, listed};
 use crate::run::Outcome;
 use crate::setting::Setting;
 
@@ -55,13 +55,13 @@ impl Shelf {
     pub(crate) fn put_hunts(&self, hunts: &[Hunt], more: &str) -> Result<()> {
         let mut text = format!(
             "# The planted bugs\n\n{GENERATED}\n\nKnown bugs of locks, switched on in the workers \
-             one at a time; the same run without the bug finds nothing.\n\n| bug | store | to be \
-             found by | found by | for example |\n|---|---|---|---|---|\n"
+             one at a time, and the same run without the bug, which must find nothing.\n\n| bug | \
+             store | to be found by | found by | without the bug | for example \
+             |\n|---|---|---|---|---|---|\n"
         );
-        for Hunt { bug, store, finder, found, example, .. } in hunts {
-            let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
-            let found = found.join(", ");
-            text += &format!("| {bug} | {store} | {finder} | {found} | {example} |\n");
+        for Hunt { bug, store, finder, found, sound, example } in hunts {
+            let (found, sound) = (listed(found), listed(sound));
+            text += &format!("| {bug} | {store} | {finder} | {found} | {sound} | {example} |\n");
         }
         self.write_with_origin("planted.md", text, more)
     }
@@ -98,8 +98,34 @@ impl Shelf {
                 text += &format!("- [{name}]({name}): {what}.\n");
             }
         }
-        Ok(fs::write(self.folder.join("README.md"), text)?)
+        fs::write(self.folder.join("README.md"), text)?;
+        self.show(&rows)
     }
+
+    /// Puts the rows into the README of the project as well, where that shows some.
+    fn show(&self, rows: &str) -> Result<()> {
+        let root = self.folder.ancestors().nth(2);
+        let Some(readme) = root.map(|root| root.join("README.md")).filter(|path| path.is_file())
+        else {
+            return Ok(());
+        };
+        let text = fs::read_to_string(&readme)?;
+        Ok(fs::write(readme, with_rows(&text, rows))?)
+    }
+}
+
+/// A text with these rows in place of those that it has.
+fn with_rows(text: &str, rows: &str) -> String {
+    let link = format!("]({FOLDER}/");
+    let mut rows = Some(rows.replace("](", &link));
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        match line.starts_with("| [") && line.contains(&link) {
+            true => out += &rows.take().unwrap_or_default(),
+            false => out += &format!("{line}\n"),
+        }
+    }
+    out
 }
 
 /// The row of a card for the summary.
@@ -111,6 +137,14 @@ fn summary(card: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rows_of_another_text_are_replaced() {
+        let text = "a\n| [x](docs/guarantees/x.md) | 1 |\n| [y](docs/guarantees/y.md) | 2 |\nb\n";
+        let shown = "a\n| [z](docs/guarantees/z.md) | 3 |\nb\n";
+        assert_eq!(with_rows(text, "| [z](z.md) | 3 |\n"), shown);
+        assert_eq!(with_rows("a\n", "| [z](z.md) | 3 |\n"), "a\n");
+    }
 
     #[test]
     fn the_summary_is_made_of_the_cards_that_are_there() {

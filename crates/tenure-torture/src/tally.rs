@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tenure_check::{Record, What};
 
 use crate::deed::{Deed, Done};
+use crate::turn::{ABANDONED, AGAIN};
 
 /// Operations by kind, and by what came of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,8 +50,8 @@ fn operation(what: &What) -> Option<&'static str> {
     match what {
         What::Granted { .. } => Some("acquire: granted"),
         What::Held => Some("acquire: held by another"),
-        What::Failed { kind, .. } if kind == "Abandoned" => Some("acquire: abandoned"),
-        What::Failed { kind, .. } if kind == "Again" => Some("acquire: the same grant again"),
+        What::Failed { kind, .. } if kind == ABANDONED => Some("acquire: abandoned"),
+        What::Failed { kind, .. } if kind == AGAIN => Some("acquire: the same grant again"),
         What::Failed { unknown: true, .. } => Some("acquire: outcome unknown to the caller"),
         What::Failed { unknown: false, .. } => Some("acquire: refused by a store that was away"),
         What::Released => Some("release: done"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tenure::clock::{Clock, SystemClock, within};
-use tenure::{Error, ErrorKind, Guard, LockRequest};
+use tenure::{Error, ErrorKind, Guard, LockRequest, Owner};
 use tenure_check::What;
 
 use crate::deed::Done;
@@ -22,6 +22,12 @@ const HOT: u64 = 4;
 
 /// How often work that is run under a lock writes down that it goes on.
 const STEP: Duration = Duration::from_millis(5);
+
+/// The kind of failure of an acquire whose answer was not waited for.
+pub(crate) const ABANDONED: &str = "Abandoned";
+
+/// The kind of failure of an acquire that was given what its owner had before: nothing new.
+pub(crate) const AGAIN: &str = "Again";
 
 /// A task, and the claim that it is at.
 #[derive(Debug)]
@@ -39,6 +45,8 @@ struct Manner {
     wait: Duration,
     hold: Duration,
     keep_alive: bool,
+    /// Whether it asks once more, with the same owner, for what it holds.
+    twice: bool,
 }
 
 impl Turn {
@@ -88,13 +96,19 @@ impl Turn {
             _ => dice.millis(of_ttl / 2, of_ttl * 3 / 2),
         };
         let keep_alive = style != Style::Mixed || !dice.chance(30);
-        Manner { ttl, wait: wait.min(left), hold: hold.min(left), keep_alive }
+        let twice = style == Style::Mixed && keep_alive && dice.chance(40);
+        Manner { ttl, wait: wait.min(left), hold: hold.min(left), keep_alive, twice }
     }
 
     async fn ask(&mut self, manner: Manner) -> Result<()> {
         self.claim = self.shared.next_claim();
         let Manner { ttl, wait, keep_alive, .. } = manner;
-        let request = self.shared.locks.lock(&self.key).ttl(ttl).wait(wait).keep_alive(keep_alive);
+        let mut request =
+            self.shared.locks.lock(&self.key).ttl(ttl).wait(wait).keep_alive(keep_alive);
+        if manner.twice {
+            let owner = format!("worker-{}-{}", self.shared.job.worker, self.claim);
+            request = request.owner(Owner::parse(&owner)?);
+        }
         self.note(What::Asked { ttl: nanos(ttl), wait: Some(nanos(wait)) })?;
         if self.shared.job.style == Style::Run {
             return self.run(&request, manner.hold).await;
@@ -125,7 +139,7 @@ impl Turn {
             Ok(Err(error)) => self.note(What::refusal(&error)),
             // Nobody was told: it is as if the worker had been killed just here.
             Ok(Ok(_)) | Err(_) => {
-                self.note(What::Failed { kind: "Abandoned".to_owned(), unknown: true })
+                self.note(What::Failed { kind: ABANDONED.to_owned(), unknown: true })
             }
         }
     }
@@ -135,7 +149,7 @@ impl Turn {
         self.note(What::Granted { fence })?;
         shared.witness.watch(self.claim, &self.key, guard.view(), manner.keep_alive);
         shared.sink.write(shared.job.worker, &self.key, fence).await?;
-        if manner.keep_alive && self.dice.chance(40) && shared.job.style == Style::Mixed {
+        if manner.twice {
             self.ask_again(&guard).await?;
         }
         sleep(manner.hold).await;
@@ -169,7 +183,7 @@ impl Turn {
         match answer {
             Ok(again) if again.fence() == guard.fence() => {
                 drop(again.detach());
-                self.note(What::Failed { kind: "Again".to_owned(), unknown: false })?;
+                self.note(What::Failed { kind: AGAIN.to_owned(), unknown: false })?;
             }
             Ok(another) => {
                 self.note(What::Granted { fence: another.fence().get() })?;

@@ -16,6 +16,7 @@ group!("ambiguity":
     a_write_that_lands_late_is_undone,
     a_waiter_goes_on_after_a_lost_reply,
     a_late_write_behind_a_detached_lease_is_undone,
+    a_late_write_behind_another_guard_is_undone,
     a_dropped_acquire_is_undone,
     an_acquire_that_hangs_ends_with_its_wait_and_is_undone,
     a_lost_reply_does_not_get_around_a_refusal,
@@ -115,6 +116,19 @@ async fn a_late_write_behind_a_detached_lease_is_undone(subject: Subject) -> Res
     other.release("k", &lease.owner).await?;
     lands_late_and_is_undone(&faults).await?;
     becomes_free(&other).await
+}
+
+async fn a_late_write_behind_another_guard_is_undone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let request = locks.lock("k").owner(Owner::parse("worker-7")?);
+    let held = request.acquire().await?;
+    faults.next(Operation::Acquire, Fault::Late);
+    let again = request.acquire().await?;
+    ensure!(again.fence() == held.fence(), "two grants: {held:?} and {again:?}");
+    drop(again.detach());
+    held.release().await?;
+    lands_late_and_is_undone(&faults).await?;
+    becomes_free(&subject.locks().await?).await
 }
 
 async fn a_dropped_acquire_is_undone(subject: Subject) -> Result<()> {

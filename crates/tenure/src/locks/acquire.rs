@@ -270,10 +270,12 @@ impl<'a> Asking<'a> {
         let Claim { key, owner, ttl, .. } = self.order.claim.clone();
         let renewal = Renewal { grant: Grant { key, owner, fence: Some(fence) }, ttl };
         let sent = context.clock.now();
+        let is_another_guards = self.engine.keeper.is_believed(self.key(), fence);
         match self.in_time(context.store.renew(&renewal)).await {
             Ok(Renewed::Renewed(lease)) => {
-                // One that came too late is none of those that were never answered.
-                if self.late != Some(fence) {
+                // One that came too late is none of those that were never answered, and neither is
+                // one that its owner had before.
+                if self.late != Some(fence) && !is_another_guards {
                     self.doubt.remove();
                 }
                 Some(Answer::Granted(lease, sent))

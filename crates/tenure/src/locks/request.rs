@@ -66,8 +66,9 @@ impl LockRequest {
     ///
     /// While it holds the key, another acquire with it gets the same grant again (see
     /// [`reentry`](Self::reentry)): two guards then share it, and releasing or dropping one ends
-    /// both. The other is told first, if it is of the same [`Locks`](crate::Locks); an owner
-    /// belongs to one of them at a time.
+    /// both. The other is told first, if it is of the same [`Locks`](crate::Locks) and asked with
+    /// this owner too; an owner belongs to one of them at a time. One that a guard was given
+    /// without asking for it is that guard's alone until the guard has ended.
     pub fn owner(mut self, owner: Owner) -> Self {
         self.owner = Some(owner);
         self

@@ -123,12 +123,13 @@ fn name(canvas: &mut Canvas, [x, y]: [f64; 2], at: usize, series: &Series) {
 
 /// Another shape for each line as well, for whoever cannot tell the colours apart.
 fn marker(canvas: &mut Canvas, at: usize, [x, y]: [f64; 2], told: &str) {
-    let shape = match at % 5 {
+    let shape = match at % COLOURS {
         0 => "M-4.5,0A4.5,4.5 0 1 0 4.5,0A4.5,4.5 0 1 0 -4.5,0Z",
         1 => "M-4,-4H4V4H-4Z",
         2 => "M0,-5.5L5,4H-5Z",
         3 => "M0,-6L6,0L0,6L-6,0Z",
-        _ => "M0,5.5L5,-4H-5Z",
+        4 => "M0,5.5L5,-4H-5Z",
+        _ => "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",
     };
     let (colour, told) = (at % COLOURS, super::escaped(told));
     canvas.push(&format!(
