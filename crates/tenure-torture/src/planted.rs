@@ -79,6 +79,8 @@ const ALL: &[Planted] = &[
         style: Style::AtOnce,
         kinds: &[Kind::LateRequests],
         length_min: LONG,
+        // What is late comes after the look that follows the answer's being given up.
+        operation_timeout: Duration::from_millis(600),
         ..CLIENT
     },
     Planted {

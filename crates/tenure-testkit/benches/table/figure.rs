@@ -14,6 +14,7 @@ pub(crate) enum Figure {
     Waiters,
     Connections,
     Memory,
+    Clients,
 }
 
 /// In the order in which they are shown.
@@ -26,6 +27,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     Figure::Waiters,
     Figure::Connections,
     Figure::Memory,
+    Figure::Clients,
 ];
 
 /// Whose figure it is, and what it is called.
@@ -73,6 +75,7 @@ impl Figure {
             Self::Waiters => "waiters",
             Self::Connections => "connections",
             Self::Memory => "memory",
+            Self::Clients => "clients",
         }
     }
 
@@ -85,7 +88,8 @@ impl Figure {
             Self::Keys => "An acquire, by the keys that are held",
             Self::Waiters => "One hand-off, by the length of the line",
             Self::Connections => "Grants a second, by connections",
-            Self::Memory => "Memory",
+            Self::Memory => "Memory of a lease",
+            Self::Clients => "Memory of a client of the server",
         }
     }
 
@@ -119,9 +123,10 @@ impl Figure {
                  Redis with `everysec` does not wait for the disk."
             }
             Self::Memory => {
-                "Resident memory for each one more; of Redis, what it says that it uses for the \
-                 same key and owner with an expiry."
+                "Resident memory for each one more, where a million stand; of Redis, what it says \
+                 that it uses for the same key and owner with an expiry."
             }
+            Self::Clients => "Resident memory of the server for each one more that holds a lock.",
         }
     }
 
@@ -136,7 +141,9 @@ impl Figure {
             Self::Server => {
                 Shape::Bars { axis: axis("grants a second", linear, grouped), goal: None }
             }
-            Self::Memory => Shape::Bars { axis: axis("bytes", linear, grouped), goal: None },
+            Self::Memory | Self::Clients => {
+                Shape::Bars { axis: axis("bytes", linear, grouped), goal: None }
+            }
             Self::HandOff | Self::HandOffLate => {
                 let x = axis("contenders", log, grouped);
                 Shape::Lines { x, y: axis("from release to grant", log, time) }

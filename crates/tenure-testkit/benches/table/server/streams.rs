@@ -40,7 +40,7 @@ pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
         .target("≤ 12 KiB", each <= BYTES_MAX)
         .note(format!("{STREAMS} streams on {CHANNELS} connections, resident"));
     table.add(row);
-    table.bar(Figure::Memory, Source::Ours("a held stream of the server"), each);
+    table.bar(Figure::Clients, Source::Ours("a stream of HTTP/2"), each);
     Ok(())
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn measure_connections(table: &mut Table) -> Result<()> {
     let row = Row::new("server: memory per held connection", format!("{} B", grouped(each)))
         .note(format!("{count} streams by HTTP/1.1, a connection each, resident"));
     table.add(row);
-    table.bar(Figure::Memory, Source::Ours("a held connection of the server"), each);
+    table.bar(Figure::Clients, Source::Ours("a connection of HTTP/1.1"), each);
     Ok(())
 }
 
