@@ -55,13 +55,15 @@ impl Shelf {
     pub(crate) fn put_hunts(&self, hunts: &[Hunt], more: &str) -> Result<()> {
         let mut text = format!(
             "# The planted bugs\n\n{GENERATED}\n\nKnown bugs of locks, switched on in the workers \
-             one at a time, and the same run without the bug, which must find nothing.\n\n| bug | \
-             store | to be found by | found by | without the bug | for example \
-             |\n|---|---|---|---|---|---|\n"
+             one at a time, each for up to three tries with one seed after the other; and the same \
+             run without the bug, which must find nothing.\n\n| bug | store | to be found by | \
+             found by | in try | without the bug | for example |\n|---|---|---|---|---|---|---|\n"
         );
-        for Hunt { bug, store, finder, found, sound, example } in hunts {
+        for Hunt { bug, store, finder, found, tries, sound, example } in hunts {
             let (found, sound) = (listed(found), listed(sound));
-            text += &format!("| {bug} | {store} | {finder} | {found} | {sound} | {example} |\n");
+            text += &format!(
+                "| {bug} | {store} | {finder} | {found} | {tries} | {sound} | {example} |\n"
+            );
         }
         self.write_with_origin("planted.md", text, more)
     }
