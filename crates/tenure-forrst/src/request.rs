@@ -225,8 +225,10 @@ impl<'a> Reading<'a> {
         let urn = self.name(extension.get("urn"), pointer.member("urn"), "urn")?;
         let options = self.optional(extension.get("options"), Pointer::Options(at), "options")?;
         let kind = Kind::of(&urn);
-        let options = options.filter(|_| kind.is_some());
-        let options = options.map(|options| self.json(options)).unwrap_or_default();
+        let options = match kind.zip(options) {
+            Some((kind, options)) => self.options(kind, options, Pointer::Options(at))?,
+            None => Map::new(),
+        };
         Some(Asked { urn, kind, options, text })
     }
 
@@ -234,6 +236,21 @@ impl<'a> Reading<'a> {
     fn optional(
         &mut self,
         json: Option<&'a RawValue>,
+    /// The options of an extension that is known.
+    fn options(
+        &mut self,
+        kind: Kind,
+        json: &'a RawValue,
+        at: Pointer<'_>,
+    ) -> Option<Map<String, Value>> {
+        let options = self.object(Some(json), kind.options(), at, "options")?;
+        let amounts = options.members().filter(|(name, _)| kind.is_amount(name));
+        for (name, amount) in amounts.filter(|(_, amount)| is_object(amount)) {
+            self.object(Some(amount), &["value", "unit"], at.member(name), name)?;
+        }
+        Some(self.json(json))
+    }
+
         at: Pointer<'_>,
         what: &str,
     ) -> Option<Option<&'a RawValue>> {

@@ -58,6 +58,23 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.urns().contains(&urn))
     }
 
+    /// The names of its options.
+    pub(crate) const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::AtomicLock => &["key", "ttl", "scope", "block", "owner", "auto_release"],
+            Self::Cancellation => &["token"],
+            Self::Deadline => &["value", "unit", "timeout", "deadline"],
+            Self::Idempotency => &["key", "ttl"],
+            Self::Retry => &[],
+            Self::Tracing => &["trace_id", "span_id"],
+        }
+    }
+
+    /// Whether this option is an amount of time, with members of its own.
+    pub(crate) fn is_amount(self, option: &str) -> bool {
+        self.options().contains(&option) && matches!(option, "ttl" | "block" | "timeout")
+    }
+
     /// Whether it means something to functions of the protocol itself.
     const fn is_for_system(self) -> bool {
         !matches!(self, Self::AtomicLock | Self::Idempotency)

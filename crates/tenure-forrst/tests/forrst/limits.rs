@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tenure::{Limits, Locks};
 
-use crate::stage::{Stage, lock};
+use crate::stage::{Stage, document, lock};
 
 /// The code and the pointer of an answer.
 async fn refused(stage: &Stage, extensions: Value) -> (String, String) {
@@ -89,4 +89,46 @@ async fn options_of_other_extensions_are_pointed_at_too() {
     let cancel = "urn:cline:forrst:ext:cancellation:fn:cancel";
     let answer = stage.call(cancel, json!({"token": "a b"}), Value::Null).await;
     assert_eq!((answer.status, answer.pointer()), (400, "/call/arguments/token"));
+}
+
+#[tokio::test]
+async fn an_option_that_is_read_in_two_ways_is_refused() {
+    let stage = Stage::new().await;
+    let good = r#""key":"k","ttl":{"value":30,"unit":"second"}"#;
+    let twice = [
+        ("atomicLock", format!(r#"{good},"key":"other""#), "key"),
+        ("atomicLock", format!(r#"{good},"ttl":{{"value":9}}"#), "ttl"),
+        ("atomicLock", format!(r#"{good},"\u006fwner":"a","owner":"b""#), "owner"),
+        ("atomicLock", r#""key":"k","ttl":{"value":30,"value":1}"#.to_owned(), "ttl/value"),
+        ("cancellation", r#""token":"a","token":"b""#.to_owned(), "token"),
+        ("deadline", r#""value":1,"value":2"#.to_owned(), "value"),
+        ("deadline", r#""timeout":{"unit":"hour","unit":"day"}"#.to_owned(), "timeout/unit"),
+        ("idempotency", r#""key":"a","key":"b""#.to_owned(), "key"),
+        ("tracing", r#""trace_id":"a","trace_id":"b""#.to_owned(), "trace_id"),
+        ("retry", r#""x":1,"x":2"#.to_owned(), "x"),
+    ];
+    let misspelt = [
+        ("atomicLock", format!(r#"{good},"Scope":"global""#), "Scope"),
+        ("atomicLock", format!(r#"{good},"Block":{{"value":5}}"#), "Block"),
+        ("atomicLock", format!(r#"{good},"AUTO_RELEASE":false"#), "AUTO_RELEASE"),
+        ("atomicLock", r#""key":"k","ttl":{"value":1,"Unit":"hour"}"#.to_owned(), "ttl/Unit"),
+        ("atomicLock", format!(r#"{good},"block":{{"Value":5}}"#), "block/Value"),
+        ("cancellation", r#""token":"a","Token":"b""#.to_owned(), "Token"),
+        ("deadline", r#""value":1,"Timeout":{"value":2}"#.to_owned(), "Timeout"),
+        ("idempotency", r#""key":"a","TTL":{"value":1}"#.to_owned(), "TTL"),
+        ("tracing", r#""Trace_ID":"a""#.to_owned(), "Trace_ID"),
+    ];
+    for (name, options, pointer) in twice.into_iter().chain(misspelt) {
+        let extension = format!(r#"[{{"urn":"urn:forrst:ext:{name}","options":{{{options}}}}}]"#);
+        let request = document("test.sleep", json!({}), json!("theirs")).to_string();
+        let request = request.replace(r#""theirs""#, &extension);
+        let answer = stage.send(request, &[("content-type", "application/json")]).await;
+        let told = (answer.code(), answer.pointer().to_owned());
+        let expected = ("INVALID_REQUEST", format!("/extensions/0/options/{pointer}"));
+        assert_eq!(told, expected, "{}", answer.text);
+    }
+    assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 0);
+    // What is not known at all is for others.
+    let answer = stage.call("test.sleep", json!({}), lock(json!({"x": {"x": 1}}))).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
 }
