@@ -10,7 +10,7 @@ use crate::amount::Amount;
 use crate::call::{About, Call};
 use crate::extension::cancellation::Cancellations;
 use crate::extension::idempotency::{Answers, Found, Slot, digest};
-use crate::extension::retry::Guidance;
+use crate::extension::retry::advise;
 use crate::extension::{Setting, Unknown, Wish, Wishes};
 use crate::fault::Fault;
 use crate::function::Prepared;
@@ -50,17 +50,24 @@ impl Engine {
             Ok(request) => request,
             Err(Malformed { id, faults }) => return Response::refused(id, faults),
         };
+        let mut response = self.respond(body, &request, visit).await;
+        advise(&request.extensions, &mut response);
+        response
+    }
+
+    #[cfg_attr(not(feature = "gateway"), allow(unused_variables, reason = "for handing it on"))]
+    async fn respond(&self, body: &Bytes, request: &Request<'_>, visit: &Visit) -> Response {
         #[cfg(feature = "gateway")]
-        if let Some(upstream) = self.upstream_of(&request, visit) {
-            return self.hand_on(upstream, body, &request, visit).await;
+        if let Some(upstream) = self.upstream_of(request, visit) {
+            return self.hand_on(upstream, body, request, visit).await;
         }
         let given = match request.given() {
             Ok(given) => given,
             Err(Malformed { id, faults }) => return Response::refused(id, faults),
         };
-        match self.prepare(&request, given, visit) {
+        match self.prepare(request, given, visit) {
             Ok(ready) => self.serve(ready, visit).await,
-            Err(fault) => Response::new(Some(request.id), Err(fault)),
+            Err(fault) => Response::new(Some(request.id.clone()), Err(fault)),
         }
     }
 
@@ -108,7 +115,7 @@ impl Engine {
         let answer = if is_bare { Answer::Bare } else { Answer::Result };
         let mut response = Response::new(Some(id), ended.outcome.map(answer));
         response.extensions = ended.told;
-        self.tell_all(&wishes, visit, &mut response);
+        self.tell_duration(&wishes, visit, &mut response);
         response
     }
 
@@ -186,13 +193,8 @@ impl Engine {
         self.locking.run(&plan, stop, work, |_| true).await
     }
 
-    /// What extensions tell about every answer.
-    pub(crate) fn tell_all(&self, wishes: &Wishes, visit: &Visit, response: &mut Response) {
-        if let (Some(wish), Err(faults)) = (&wishes.retry, &response.outcome)
-            && let [fault] = faults.as_slice()
-        {
-            response.extensions.push(Told::new(&wish.urn, &Guidance::after(fault)));
-        }
+    /// How long an answer took, for whoever traces it.
+    pub(crate) fn tell_duration(&self, wishes: &Wishes, visit: &Visit, response: &mut Response) {
         if let Some(Wish { urn, options }) = &wishes.tracing {
             let took = Amount::milliseconds(self.clock.now().since(visit.came));
             response.extensions.push(Told::new(urn, &options.data(took)));

@@ -80,7 +80,7 @@ impl Engine {
         };
         let mut response = Response::new(id, ended.outcome.map(Answer::Passed));
         response.extensions = ended.told;
-        self.tell_all(&wishes, visit, &mut response);
+        self.tell_duration(&wishes, visit, &mut response);
         response
     }
 

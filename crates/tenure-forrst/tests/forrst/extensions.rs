@@ -236,6 +236,30 @@ async fn whoever_asks_is_told_whether_to_try_again() {
         "Lock acquisition timed out after 20 milliseconds"
     );
     assert_eq!(answer.told("retry")["allowed"], true);
-    let answer = stage.call("test.fail", json!({}), json!([retry])).await;
-    assert_eq!(answer.told("retry"), json!({"allowed": false}));
+    let deadline = extension("deadline", json!({"value": 1, "unit": "millisecond"}));
+    let extensions = json!([retry, deadline]);
+    let answer = stage.call("test.sleep", json!({"ms": 60_000}), extensions).await;
+    let told = json!({"allowed": true, "strategy": "immediate", "max_attempts": 1});
+    assert_eq!(answer.told("retry"), told);
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_too_where_nothing_was_called() {
+    let stage = Stage::new().await;
+    let retry = extension("retry", json!({}));
+    let wrong = with_lock(json!({"ttl": 30}), std::slice::from_ref(&retry));
+    let unknown = json!([retry, extension("nothing", json!({}))]);
+    for (function, arguments, extensions, code) in [
+        ("test.fail", json!({}), json!([retry]), "CARD_DECLINED"),
+        ("nothing.here", json!({}), json!([retry]), "FUNCTION_NOT_FOUND"),
+        ("test.sleep", json!({"ms": "long"}), json!([retry]), "INVALID_ARGUMENTS"),
+        ("test.sleep", json!({}), wrong, "INVALID_ARGUMENTS"),
+        ("test.sleep", json!({}), unknown, "EXTENSION_NOT_SUPPORTED"),
+    ] {
+        let answer = stage.call(function, arguments, extensions).await;
+        assert_eq!(answer.code(), code, "{}", answer.text);
+        assert_eq!(answer.told("retry"), json!({"allowed": false}), "{}", answer.text);
+    }
+    let silent = stage.call("nothing.here", json!({}), Value::Null).await;
+    assert_eq!(silent.json["extensions"], Value::Null);
 }
