@@ -170,8 +170,20 @@ fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, Fault> 
             };
             pointer = format!("{pointer}/{name}");
         }
-        Fault::argument(pointer, without_values(&error.inner().to_string()))
+        let text = error.inner().to_string();
+        match missing(&text) {
+            Some(name) => Fault::argument(
+                format!("{pointer}/{}", escaped(name)),
+                format!("{name} is required"),
+            ),
+            None => Fault::argument(pointer, without_values(&text)),
+        }
     })
+}
+
+/// The name of a member that serde did not find.
+fn missing(text: &str) -> Option<&str> {
+    text.strip_prefix("missing field `")?.strip_suffix('`')
 }
 
 /// What serde says without what it saw: "invalid type: string …, expected u64".
@@ -228,8 +240,15 @@ mod tests {
         let (pointer, text) = refused(json!({"user": "u", "lines": [{"amount": "s3cret"}]}));
         assert_eq!(pointer, "/call/arguments/lines/0/amount");
         assert_eq!(text, "expected u32");
+    }
+
+    #[test]
+    fn a_missing_argument_is_pointed_at_where_it_should_stand() {
         let (pointer, text) = refused(json!({"lines": []}));
-        assert_eq!(pointer, "/call/arguments");
-        assert_eq!(text, "missing field `user`");
+        assert_eq!(pointer, "/call/arguments/user");
+        assert_eq!(text, "user is required");
+        let (pointer, text) = refused(json!({"user": "u", "lines": [{"amount": 1}, {}]}));
+        assert_eq!(pointer, "/call/arguments/lines/1/amount");
+        assert_eq!(text, "amount is required");
     }
 }

@@ -191,6 +191,10 @@ impl<'a> Reading<'a> {
         let at = Pointer::Root.member("call");
         let call = self.object(json, &["function", "version", "arguments"], at, "call")?;
         let function = self.name(call.get("function"), at.member("function"), "function");
+        if function.as_ref().is_some_and(|name| name.contains(char::is_control)) {
+            let text = "function must not contain control characters";
+            self.faults.push(Fault::request(at.member("function"), text));
+        }
         let version = call.get("version").map(|version| self.json(version));
         let version = self.keep(self::version(version.as_ref()));
         let arguments = self.optional(call.get("arguments"), at.member("arguments"), "arguments");
@@ -232,10 +236,6 @@ impl<'a> Reading<'a> {
         Some(Asked { urn, kind, options, text })
     }
 
-    /// An object that may be missing.
-    fn optional(
-        &mut self,
-        json: Option<&'a RawValue>,
     /// The options of an extension that is known.
     fn options(
         &mut self,
@@ -251,6 +251,10 @@ impl<'a> Reading<'a> {
         Some(self.json(json))
     }
 
+    /// An object that may be missing.
+    fn optional(
+        &mut self,
+        json: Option<&'a RawValue>,
         at: Pointer<'_>,
         what: &str,
     ) -> Option<Option<&'a RawValue>> {
@@ -283,11 +287,20 @@ fn document(body: &[u8]) -> Result<Object<'_>, Fault> {
     })
 }
 
-/// Where in a text an error lies.
+/// Where in a text an error lies: at the first byte that is wrong, or where more should stand.
 fn position(text: &[u8], error: &serde_json::Error) -> usize {
+    if error.is_eof() {
+        return text.len();
+    }
     let before = text.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let line_start: usize = before.map(|line| line.len() + 1).sum();
-    (line_start + error.column().saturating_sub(1)).min(text.len())
+    // A column counts the bytes of its line up to what is wrong.
+    let at = (line_start + error.column()).saturating_sub(1).min(text.len());
+    if !error.to_string().starts_with("control character") {
+        return at;
+    }
+    // Of these it does not always count the one that is wrong itself.
+    at + text[at..].iter().position(|byte| *byte < b' ').unwrap_or(0)
 }
 
 fn no_json(position: usize) -> Fault {
@@ -363,6 +376,7 @@ mod tests {
             ("/call", json!([]), "/call"),
             ("/call/function", json!(""), "/call/function"),
             ("/call/function", json!("x".repeat(256)), "/call/function"),
+            ("/call/function", json!("pay\u{7}ments.charge"), "/call/function"),
             ("/call/version", json!("1"), "/call/version"),
             ("/call/arguments", json!([1]), "/call/arguments"),
             ("/call/arguments", json!(null), "/call/arguments"),
@@ -414,16 +428,23 @@ mod tests {
         for (body, position) in [
             (&b"{\"id\": nope}"[..], 8),
             (b"{\n  \"id\": }", 10),
+            (b"{\"id\": \"x\", nope", 12),
+            (b"{\"id\": \"a\nb\"}", 9),
+            (b"{\"id\": \"a\\qb\"}", 10),
+            (b"{\"id\": \"x\"}}", 11),
             (b"", 0),
             (b"{\"id\"", 5),
+            (b"{\n\"id\": \"x\n", 10),
+            (b"{\n\"id\": \"x\",\n", 13),
+            (b"{\"i\nd\": 1}", 3),
             (b"\xff", 0),
         ] {
             let malformed = Request::read(body).unwrap_err();
             let faults = serde_json::to_value(&malformed.faults).unwrap();
             assert_eq!(malformed.id, None);
             assert_eq!(faults[0]["code"], "PARSE_ERROR");
-            let found = faults[0]["source"]["position"].as_u64().unwrap();
-            assert!(found.abs_diff(position) <= 1, "{body:?}: {found} is not {position}");
+            let text = String::from_utf8_lossy(body);
+            assert_eq!(faults[0]["source"]["position"], position, "{text:?}");
         }
     }
 

@@ -136,7 +136,7 @@ impl Wishes {
         let mut unsupported = Vec::new();
         for (number, Asked { urn, kind, options, .. }) in asked.iter().enumerate() {
             let Some(kind) = *kind else {
-                unsupported.push(urn.as_str());
+                unsupported.push((number, urn.as_str()));
                 continue;
             };
             if setting.is_system && !kind.is_for_system() {
@@ -177,7 +177,7 @@ impl Wishes {
             }
         }
         if !unsupported.is_empty() && setting.unknown == Unknown::Refuse {
-            return Err(not_supported(unsupported));
+            return Err(not_supported(&unsupported));
         }
         Ok(wishes)
     }
@@ -199,15 +199,21 @@ pub(crate) fn check_spelling(asked: &[Asked<'_>]) -> Result<(), Fault> {
         let letters = urn.chars().filter(char::is_ascii_alphanumeric);
         letters.collect::<String>().to_ascii_lowercase().contains("atomiclock")
     };
-    let unknown = asked.iter().filter(|asked| asked.kind.is_none());
-    let misspelt: Vec<_> =
-        unknown.map(|asked| asked.urn.as_str()).filter(|urn| resembles_lock(urn)).collect();
-    if misspelt.is_empty() { Ok(()) } else { Err(not_supported(misspelt)) }
+    let unknown = asked.iter().enumerate().filter(|(_, asked)| asked.kind.is_none());
+    let named = unknown.map(|(number, asked)| (number, asked.urn.as_str()));
+    let misspelt: Vec<_> = named.filter(|(_, urn)| resembles_lock(urn)).collect();
+    if misspelt.is_empty() { Ok(()) } else { Err(not_supported(&misspelt)) }
 }
 
-fn not_supported(unsupported: Vec<&str>) -> Fault {
+/// The error for these extensions, with their numbers. The first is pointed at.
+fn not_supported(asked: &[(usize, &str)]) -> Fault {
+    let unsupported: Vec<_> = asked.iter().map(|(_, urn)| *urn).collect();
     let text = format!("Extension not supported: {}", unsupported.join(", "));
     let supported = Kind::ALL.into_iter().flat_map(Kind::urns).collect();
-    Fault::new(ForrstCode::ExtensionNotSupported, text)
-        .with(NotSupported { unsupported, supported })
+    let fault = Fault::new(ForrstCode::ExtensionNotSupported, text)
+        .with(NotSupported { unsupported, supported });
+    match asked.first() {
+        Some((number, _)) => fault.at(Pointer::Extension(*number)),
+        None => fault,
+    }
 }

@@ -20,9 +20,10 @@ fn with_lock(more: Value, others: &[Value]) -> Value {
 #[tokio::test]
 async fn an_extension_that_is_not_known_is_refused_or_ignored() {
     let stage = Stage::new().await;
-    let unknown = json!([{"urn": "urn:forrst:ext:atomiclock", "options": {}}]);
+    let unknown = json!([extension("retry", json!({})), extension("atomiclock", json!({}))]);
     let answer = stage.call("payments.charge", json!({}), unknown.clone()).await;
     assert_eq!((answer.status, answer.code()), (400, "EXTENSION_NOT_SUPPORTED"));
+    assert_eq!(answer.pointer(), "/extensions/1");
     let details = &answer.json["errors"][0]["details"];
     assert_eq!(details["unsupported"], json!(["urn:forrst:ext:atomiclock"]));
     assert!(details["supported"].as_array().unwrap().len() >= 2);

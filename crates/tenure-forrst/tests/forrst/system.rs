@@ -108,11 +108,12 @@ async fn the_owner_is_shown_to_itself_and_to_those_who_may_see_it() {
 async fn wrong_arguments_are_pointed_at() {
     let stage = Stage::new().await;
     for (name, arguments, pointer) in [
-        ("release", json!({"key": "lock:x"}), "/call/arguments"),
+        ("release", json!({"key": "lock:x"}), "/call/arguments/owner"),
         ("release", json!({"key": "", "owner": "o"}), "/call/arguments/key"),
         ("release", json!({"key": "lock:x", "owner": ""}), "/call/arguments/owner"),
         ("release", json!({"key": 7, "owner": "o"}), "/call/arguments/key"),
-        ("status", json!({}), "/call/arguments"),
+        ("status", json!({}), "/call/arguments/key"),
+        ("force-release", json!({}), "/call/arguments/key"),
         ("force-release", json!({"key": "a\nb"}), "/call/arguments/key"),
     ] {
         let (status, json) = lock_function(&stage, name, arguments.clone()).await;
@@ -129,3 +130,5 @@ async fn what_nobody_holds_cannot_be_released() {
     assert_eq!((status, &json["errors"][0]["code"]), (404, &json!("LOCK_NOT_FOUND")));
     assert_eq!(json["errors"][0]["details"], json!({"key": "lock:x"}));
 }
+    let (_, json) = lock_function(&stage, "release", json!({"key": "lock:x"})).await;
+    assert_eq!(json["errors"][0]["message"], "owner is required");

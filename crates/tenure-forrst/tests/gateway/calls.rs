@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenure::clock::{Clock, SystemClock, within};
 use tenure_forrst::Gateway;
 
-use crate::stage::{LONG, Stage, lock};
+use crate::stage::{LONG, Stage, lock, lock_and};
 
 #[tokio::test]
 async fn a_call_under_a_lock_brings_its_fence_and_tells_its_lock() {
@@ -75,8 +75,23 @@ async fn a_lock_that_is_misspelt_is_not_handed_on_without_one() {
         let extensions = json!([{"urn": urn, "options": {"key": "k"}}]);
         let (_, answer) = stage.call("test.echo", json!({}), extensions).await;
         assert_eq!(answer["errors"][0]["code"], "EXTENSION_NOT_SUPPORTED", "{urn}: {answer}");
+        assert_eq!(answer["errors"][0]["source"]["pointer"], "/extensions/0");
     }
     assert_eq!(stage.count("test.echo").await, 0);
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_whether_to_try_again_where_the_other_server_tells_nothing() {
+    let stage = Stage::new(LONG).await;
+    let retry = json!({"urn": "urn:forrst:ext:retry"});
+    for extensions in [json!([retry]), lock_and(std::slice::from_ref(&retry))] {
+        let (_, answer) = stage.call("test.garbage", json!({}), extensions).await;
+        let told = answer["extensions"].as_array().unwrap().last().unwrap();
+        let after = json!({"value": 2, "unit": "second"});
+        let expected = json!({"allowed": true, "strategy": "exponential", "after": after,
+            "max_attempts": 3});
+        assert_eq!((&told["urn"], &told["data"]), (&retry["urn"], &expected), "{answer}");
+    }
 }
 
 #[tokio::test]

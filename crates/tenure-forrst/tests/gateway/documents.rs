@@ -36,6 +36,12 @@ async fn what_others_may_read_in_another_way_is_not_handed_on() {
         (echo, format!(r#","call":{{"function":"test.fail"}}{locked}"#), "/call"),
         (echo, r#","id":"y""#.to_owned(), "/id"),
         (echo, r#","extensions":[{"urn":"a","urn":"b"}]"#.to_owned(), "/extensions/0/urn"),
+        (r#""function":"test\u0007echo""#, locked.clone(), "/call/function"),
+        (
+            echo,
+            locked.replace("\"ttl\"", "\"Scope\":\"global\",\"ttl\""),
+            "/extensions/0/options/Scope",
+        ),
     ] {
         let (status, answer) = stage.send(request(call, &more)).await;
         assert_eq!((status, &answer["errors"][0]["code"]), (400, &json!("INVALID_REQUEST")));
