@@ -119,9 +119,9 @@ impl Cancellations {
             return Ok(());
         }
         let (code, text) = if calls.ended.iter().any(|(ended, _)| *ended == name) {
-            (ForrstCode::CancellationTooLate, "The call has already ended")
+            (ForrstCode::CancellationTooLate, "Request has already completed")
         } else {
-            (ForrstCode::CancellationTokenUnknown, "No call has this cancellation token")
+            (ForrstCode::CancellationTokenUnknown, "Cancellation token not found or expired")
         };
         Err(Fault::new(code, text).with(Token { token }))
     }
@@ -166,7 +166,8 @@ impl Cancellable {
     /// The error of a call that was cancelled.
     pub(crate) fn fault(&self) -> Fault {
         let (_, token) = &self.name;
-        Fault::new(ForrstCode::Cancelled, "Request was cancelled").with(Token { token })
+        let text = "Request was cancelled by client";
+        Fault::new(ForrstCode::Cancelled, text).with(Token { token })
     }
 }
 

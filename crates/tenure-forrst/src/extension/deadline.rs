@@ -136,7 +136,7 @@ impl Deadline {
 
     pub(crate) fn data(&self, now: Moment) -> DeadlineData<'_> {
         let (elapsed, whole) = (now.since(self.began), self.ends.since(self.began));
-        let utilization = elapsed.as_secs_f64() / whole.as_secs_f64().max(0.001);
+        let utilization = (elapsed.as_secs_f64() / whole.as_secs_f64().max(0.001)).min(1.0);
         DeadlineData {
             specified: self.options.specified(),
             elapsed: Amount::milliseconds(elapsed),

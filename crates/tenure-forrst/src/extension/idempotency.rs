@@ -79,7 +79,7 @@ struct Answer {
 /// What a call with a key comes upon.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// An answer that was given before.
+    /// What to answer without a call: what was answered before, or that it was another call.
     Answered(Result<Json, Fault>, IdempotencyData),
     /// Nothing: this call is the first.
     First(Ticket),
@@ -101,7 +101,8 @@ pub(crate) struct IdempotencyData {
     original_request_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_at: Option<String>,
-    expires_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +114,7 @@ struct Processing<'a> {
 #[derive(Serialize)]
 struct Conflict<'a> {
     key: &'a str,
-    original_request_id: &'a str,
+    original_arguments_hash: String,
 }
 
 impl IdempotencyOptions {
@@ -163,23 +164,19 @@ impl Answers {
         let key = &options.key;
         match kept.entries.get(&slot) {
             Some(entry) if entry.arguments != arguments => {
-                let details = Conflict { key, original_request_id: &entry.request };
-                let text = "The idempotency key was used with other arguments";
-                Err(Fault::new(ForrstCode::IdempotencyConflict, text).with(details))
+                Ok(Found::Answered(Err(entry.conflict(key)), entry.data(key, "conflict")))
             }
             Some(Entry { answer: None, .. }) => {
                 let retry_after = Amount { value: 1, unit: Unit::Second };
                 let details = Processing { key, retry_after };
-                let text = "A call with this idempotency key is under way";
+                let text = "Previous request with this key is still processing";
                 Err(Fault::new(ForrstCode::IdempotencyProcessing, text).with(details))
             }
-            Some(Entry { answer: Some(answer), request, .. }) => {
+            Some(entry @ Entry { answer: Some(answer), .. }) => {
                 let data = IdempotencyData {
-                    key: key.clone(),
-                    status: "cached",
-                    original_request_id: request.clone(),
                     cached_at: Some(rfc3339::seconds(answer.cached_at)),
-                    expires_at: rfc3339::seconds(answer.expires_at),
+                    expires_at: Some(rfc3339::seconds(answer.expires_at)),
+                    ..entry.data(key, "cached")
                 };
                 Ok(Found::Answered(answer.outcome.clone(), data))
             }
@@ -223,6 +220,23 @@ impl Kept {
     }
 }
 
+impl Entry {
+    /// What is told about it.
+    fn data(&self, key: &str, status: &'static str) -> IdempotencyData {
+        let (key, original_request_id) = (key.to_owned(), self.request.clone());
+        IdempotencyData { key, status, original_request_id, cached_at: None, expires_at: None }
+    }
+
+    /// The error for other arguments than its own.
+    fn conflict(&self, key: &str) -> Fault {
+        let hex = self.arguments.iter().map(|byte| format!("{byte:02x}"));
+        let original_arguments_hash = format!("sha256:{}", hex.collect::<String>());
+        let text = "Idempotency key already used with different arguments";
+        Fault::new(ForrstCode::IdempotencyConflict, text)
+            .with(Conflict { key, original_arguments_hash })
+    }
+}
+
 impl Answer {
     fn bytes(&self) -> usize {
         self.outcome.as_ref().map_or(0, |result| result.get().len())
@@ -240,7 +254,7 @@ impl Ticket {
             status: "processed",
             original_request_id: self.request.clone(),
             cached_at: None,
-            expires_at: rfc3339::seconds(expires_at),
+            expires_at: Some(rfc3339::seconds(expires_at)),
         };
         let mut kept = self.all.kept();
         let entry = kept.entries.get_mut(&slot)?;

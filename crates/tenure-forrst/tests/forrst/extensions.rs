@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, document, lock, pause};
+use crate::stage::{Stage, document, lock};
 
 const KEY: &str = "lock:test.sleep:user:123";
 
@@ -73,6 +73,7 @@ async fn a_deadline_ends_the_wait_and_the_work() {
     let answer = stage.call("test.sleep", json!({"ms": 60_000}), extensions).await;
     assert_eq!((answer.status, answer.code()), (408, "DEADLINE_EXCEEDED"));
     assert_eq!(answer.json["errors"][0]["message"], "Request deadline exceeded");
+    assert_eq!(answer.told("deadline")["utilization"], json!(1.0));
     assert!(!stage.locks.is_locked(KEY).await.unwrap());
     assert_eq!(stage.running.load(std::sync::atomic::Ordering::SeqCst), 0);
 
@@ -101,18 +102,24 @@ async fn a_deadline_can_be_a_time_of_day() {
     assert_eq!(answer.pointer(), "/extensions/0/options/deadline");
 }
 
+/// The status and the error, or "cancelled".
 async fn cancel(stage: &Stage, token: &str) -> (u16, String) {
     let function = "urn:cline:forrst:ext:cancellation:fn:cancel";
     let answer = stage.call(function, json!({"token": token}), Value::Null).await;
-    let code = if answer.status == 200 { "cancelled" } else { answer.code() };
-    (answer.status, code.to_owned())
+    if answer.status == 200 {
+        return (200, "cancelled".into());
+    }
+    let error = &answer.json["errors"][0];
+    assert_eq!(error["details"], json!({"token": token}));
+    (answer.status, format!("{}: {}", answer.code(), error["message"].as_str().unwrap()))
 }
 
 #[tokio::test]
 async fn a_call_is_cancelled_by_its_token_while_it_waits_and_while_it_runs() {
     let stage = Stage::new().await;
     let token = extension("cancellation", json!({"token": "abc"}));
-    assert_eq!(cancel(&stage, "abc").await, (404, "CANCELLATION_TOKEN_UNKNOWN".into()));
+    let unknown = "CANCELLATION_TOKEN_UNKNOWN: Cancellation token not found or expired";
+    assert_eq!(cancel(&stage, "abc").await, (404, unknown.into()));
     for waits in [false, true] {
         let held = if waits { Some(stage.locks.lock(KEY).acquire().await.unwrap()) } else { None };
         let other = stage.clone();
@@ -121,19 +128,21 @@ async fn a_call_is_cancelled_by_its_token_while_it_waits_and_while_it_runs() {
         let call = tokio::spawn(async move {
             other.call("test.sleep", json!({"ms": 60_000}), extensions).await
         });
-        while waits && stage.locks.waiters(KEY) == 0 {
-            pause(1).await;
-        }
-        if !waits {
-            stage.until_running(1).await;
+        match waits {
+            true => stage.until_awaited(KEY).await,
+            false => stage.until_running(1).await,
         }
         assert_eq!(cancel(&stage, "abc").await, (200, "cancelled".into()));
         let answer = call.await.unwrap();
         assert_eq!((answer.status, answer.code()), (499, "CANCELLED"));
+        let error = &answer.json["errors"][0];
+        assert_eq!(error["message"], "Request was cancelled by client");
+        assert_eq!(error["details"], json!({"token": "abc"}));
         assert_eq!(stage.locks.waiters(KEY), 0);
         drop(held);
         stage.until_free(KEY).await;
-        assert_eq!(cancel(&stage, "abc").await, (409, "CANCELLATION_TOO_LATE".into()));
+        let late = "CANCELLATION_TOO_LATE: Request has already completed";
+        assert_eq!(cancel(&stage, "abc").await, (409, late.into()));
     }
 }
 
@@ -197,6 +206,14 @@ async fn an_answer_that_is_known_takes_no_lock() {
 
     let other = stage.call("test.sleep", json!({"ms": 2}), extensions).await;
     assert_eq!((other.status, other.code()), (409, "IDEMPOTENCY_CONFLICT"));
+    let error = &other.json["errors"][0];
+    assert_eq!(error["message"], "Idempotency key already used with different arguments");
+    let hash = error["details"]["original_arguments_hash"].as_str().unwrap();
+    assert!(hash.starts_with("sha256:") && hash.len() == 71, "{hash}");
+    assert_eq!(
+        other.told("idempotency"),
+        json!({"key": "charge-1", "status": "conflict", "original_request_id": "req_1"})
+    );
 }
 
 #[tokio::test]
@@ -210,6 +227,10 @@ async fn a_call_that_is_under_way_or_failed_is_not_answered_from_memory() {
     stage.until_running(1).await;
     let again = stage.call("test.sleep", json!({"ms": 400}), once.clone()).await;
     assert_eq!((again.status, again.code()), (409, "IDEMPOTENCY_PROCESSING"));
+    let error = &again.json["errors"][0];
+    assert_eq!(error["message"], "Previous request with this key is still processing");
+    let after = json!({"value": 1, "unit": "second"});
+    assert_eq!(error["details"], json!({"key": "k", "retry_after": after}));
     assert_eq!(call.await.unwrap().status, 200);
     for _ in 0..2 {
         let failed = stage.call("test.fail", json!({}), once.clone()).await;

@@ -106,13 +106,13 @@ impl Stage {
 
     /// Waits until so many calls run.
     pub(crate) async fn until_running(&self, many: usize) {
-        for _ in 0..5000 {
-            if self.running.load(Ordering::SeqCst) == many {
-                return;
-            }
-            pause(2).await;
-        }
-        panic!("{} run, and not {many}", self.running.load(Ordering::SeqCst));
+        let what = format!("{many} calls run");
+        until(&what, || self.running.load(Ordering::SeqCst) == many).await;
+    }
+
+    /// Waits until someone waits for a key.
+    pub(crate) async fn until_awaited(&self, key: &str) {
+        until(&format!("someone waits for {key}"), || self.locks.waiters(key) > 0).await;
     }
 
     /// Waits until nobody holds a key.
@@ -125,6 +125,17 @@ impl Stage {
         }
         panic!("{key} stays locked");
     }
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..5000 {
+        if is_so() {
+            return;
+        }
+        pause(2).await;
+    }
+    panic!("not so: {what}");
 }
 
 impl Answer {
