@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tenure::clock::Clock;
 use tenure::error::Chain;
-use tenure::{ErrorKind, Fence, Guard, GuardView};
+use tenure::{ErrorKind, Guard, GuardView};
 
 use crate::desk::{Lent, LockDesk, Wanted};
 use crate::extension::atomic_lock::{Acquired, LockOptions, NotAcquired};
@@ -65,8 +65,9 @@ impl Drop for Kept<'_> {
 struct Lost;
 
 impl Locking {
-    /// Takes the lock, runs the work, and gives the lock back if that was wanted. `was_done` says
-    /// whether the function ran: a lock that should stay does so only then.
+    /// Takes the lock, runs the work, and gives the lock back if that was wanted, or if the work
+    /// was stopped. `was_done` says whether the function ran: a lock that should stay does so only
+    /// then.
     pub(crate) async fn run<T, W>(
         &self,
         plan: &Plan<'_>,
@@ -86,17 +87,20 @@ impl Locking {
         let mut kept = Kept { lent: Some(lent), goes_on: plan.goes_on };
         let Some(Lent { guard, .. }) = &kept.lent else { return Ended::failed(Fault::internal()) };
         let work = stop.or_done(caught(plan.function, work(&full_key, view)));
-        let outcome = guard.while_held(work).await;
+        let ended = guard.while_held(work).await;
         let (is_held, told) = (guard.is_held(), self.told(plan, guard));
-        // What outlasts the lease was not alone, even if it came to its end.
-        let Some(outcome) = outcome.ok().filter(|_| is_held) else {
-            return lost(plan, &full_key, fence);
+        let came_to_its_end = matches!(ended, Ok(Ok(Ok(_))));
+        let lost = || {
+            let fault = plan.options.lost(&full_key, fence);
+            Ended { was_done: came_to_its_end, ..Ended::failed(fault) }
         };
-        let outcome = outcome.and_then(|done| done);
-        let stays = !plan.options.auto_release && was_done(&outcome);
+        // What outlasts the lease was not alone, even if it came to its end.
+        let Some(ended) = ended.ok().filter(|_| is_held) else { return lost() };
+        // What was stopped did not do what its lock should stay for.
+        let stays = !plan.options.auto_release && ended.as_ref().is_ok_and(was_done);
         match self.end(plan, &full_key, kept.lent.take(), stays).await {
-            Ok(()) => Ended::told(outcome, vec![told]),
-            Err(Lost) => Ended { was_done: outcome.is_ok(), ..lost(plan, &full_key, fence) },
+            Ok(()) => Ended::told(ended.and_then(|done| done), vec![told]),
+            Err(Lost) => lost(),
         }
     }
 
@@ -173,10 +177,6 @@ impl<T> Ended<T> {
     pub(crate) fn failed(fault: Fault) -> Self {
         Self::told(Err(fault), Vec::new())
     }
-}
-
-fn lost<T>(plan: &Plan<'_>, full_key: &str, fence: Fence) -> Ended<T> {
-    Ended::failed(plan.options.lost(full_key, fence))
 }
 
 /// The work, with a panic in it turned into an error.

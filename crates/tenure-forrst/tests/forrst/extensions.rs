@@ -115,6 +115,28 @@ async fn cancel(stage: &Stage, token: &str) -> (u16, String) {
 }
 
 #[tokio::test]
+async fn a_call_that_was_stopped_leaves_no_lock_even_one_that_should_stay() {
+    let stage = Stage::new().await;
+    let stays = json!({"auto_release": false});
+    let deadline = extension("deadline", json!({"value": 150, "unit": "millisecond"}));
+    let extensions = with_lock(stays.clone(), &[deadline]);
+    let answer = stage.call("test.sleep", json!({"ms": 60_000}), extensions).await;
+    assert_eq!(answer.code(), "DEADLINE_EXCEEDED");
+    assert!(!stage.locks.is_locked(KEY).await.unwrap());
+
+    let token = extension("cancellation", json!({"token": "abc"}));
+    let (other, extensions) = (stage.clone(), with_lock(stays, &[token]));
+    let call =
+        tokio::spawn(
+            async move { other.call("test.sleep", json!({"ms": 60_000}), extensions).await },
+        );
+    stage.until_running(1).await;
+    assert_eq!(cancel(&stage, "abc").await.0, 200);
+    assert_eq!(call.await.unwrap().code(), "CANCELLED");
+    assert!(!stage.locks.is_locked(KEY).await.unwrap());
+}
+
+#[tokio::test]
 async fn a_call_is_cancelled_by_its_token_while_it_waits_and_while_it_runs() {
     let stage = Stage::new().await;
     let token = extension("cancellation", json!({"token": "abc"}));

@@ -1,14 +1,16 @@
 //! What happens between the end of a function and the answer: its lock is given back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tenure::clock::SystemClock;
 use tenure::{Locks, Operation, stores};
+use tenure_forrst::Call;
 use tenure_testkit::faults::{Fault, Faults};
 
-use crate::stage::{Stage, lock, pause};
+use crate::stage::{Stage, lock, until};
 
 const KEY: &str = "lock:test.sleep:user:123";
 
@@ -29,12 +31,7 @@ async fn it_is_too_late_to_cancel_a_call_whose_function_is_done() {
     let other = stage.clone();
     let extensions = lock_and("cancellation", json!({"token": "abc"}));
     let call = tokio::spawn(async move { other.call("test.sleep", json!({}), extensions).await });
-    for _ in 0..5000 {
-        if store.calls(Operation::Release) == 1 {
-            break;
-        }
-        pause(1).await;
-    }
+    until("the lock is being given back", || store.calls(Operation::Release) == 1).await;
     let cancel = "urn:cline:forrst:ext:cancellation:fn:cancel";
     let answer = stage.call(cancel, json!({"token": "abc"}), Value::Null).await;
     assert_eq!((answer.status, answer.code()), (409, "CANCELLATION_TOO_LATE"), "{}", answer.text);
@@ -60,4 +57,33 @@ async fn a_function_that_came_to_its_end_is_not_run_again_though_its_lock_was_lo
     assert_eq!((again.status, again.code()), (409, "LOCK_LOST"), "{}", again.text);
     assert_eq!(again.told("idempotency")["status"], "cached");
     assert_eq!(again.json["errors"], first.json["errors"]);
+}
+
+/// Nothing else runs meanwhile: no renewal.
+#[allow(clippy::disallowed_methods, reason = "it is what a function should not do")]
+fn block() {
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn a_function_that_came_to_its_end_after_its_lease_is_not_run_again() {
+    let runs = Arc::<AtomicUsize>::default();
+    let (locks, count) = (Locks::open("memory:").await.unwrap(), Arc::clone(&runs));
+    let stage = Stage::on(locks, move |forrst| {
+        forrst.function("test.block", "1.0.0", move |_: Call, _: Value| {
+            count.fetch_add(1, Ordering::SeqCst);
+            async {
+                block();
+                Ok::<_, tenure_forrst::Fault>(())
+            }
+        })
+    });
+    let mut extensions = lock_and("idempotency", json!({"key": "once"}));
+    extensions[0]["options"]["ttl"] = json!({"value": 150, "unit": "millisecond"});
+    for status in ["processed", "cached"] {
+        let answer = stage.call("test.block", json!({}), extensions.clone()).await;
+        assert_eq!((answer.status, answer.code()), (409, "LOCK_LOST"), "{}", answer.text);
+        assert_eq!(answer.told("idempotency")["status"], status);
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
 }
