@@ -138,8 +138,7 @@ impl Locking {
     }
 
     fn told(&self, plan: &Plan<'_>, guard: &Guard) -> Told {
-        // To the nearest second: what is left is told a little short.
-        let expires_at = self.clock.wall() + guard.remaining() + Duration::from_millis(500);
+        let expires_at = self.clock.wall() + guard.remaining() + margin(guard.ttl());
         let (owner, fence) = (guard.owner(), guard.fence());
         Told::new(plan.urn, &Acquired::new(plan.options, owner, fence, expires_at))
     }
@@ -177,6 +176,12 @@ impl<T> Ended<T> {
     pub(crate) fn failed(fault: Fault) -> Self {
         Self::told(Err(fault), Vec::new())
     }
+}
+
+/// For how much longer than its guard believes a lease is good, at the least: see the contract of
+/// [`Guard`]. So the end that is told with the answer is the one that `status` tells.
+fn margin(ttl: Duration) -> Duration {
+    ttl / 100 + Duration::from_millis(2)
 }
 
 /// The work, with a panic in it turned into an error.

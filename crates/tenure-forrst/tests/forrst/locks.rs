@@ -164,14 +164,26 @@ async fn a_limit_of_the_store_is_pointed_at() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_lock_is_told_to_the_second() {
+async fn the_end_of_a_lock_is_never_told_later_than_it_comes_and_as_status_tells_it() {
     let stage = Stage::new().await;
-    let before = SystemClock.wall();
-    let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
-    let told = answer.told("atomicLock")["expires_at"].as_str().unwrap().to_owned();
-    let told = tenure_api::rfc3339::parse(&told).unwrap();
-    let left = told.duration_since(before).unwrap().as_secs_f64();
-    assert!((29.0..=31.5).contains(&left), "{left}");
+    let extensions = |seconds: u64| {
+        let ttl = json!({"value": seconds, "unit": "second"});
+        lock(json!({"ttl": ttl, "auto_release": false, "key": format!("k{seconds}")}))
+    };
+    let time = |json: &Value| tenure_api::rfc3339::parse(json.as_str().unwrap()).unwrap();
+    for seconds in [1, 30, 3600, 86_400] {
+        let answer = stage.call("test.sleep", json!({}), extensions(seconds)).await;
+        let status = "urn:cline:forrst:ext:atomic-lock:fn:status";
+        let key = json!({"key": format!("lock:test.sleep:k{seconds}")});
+        let seen = stage.call(status, key, Value::Null).await;
+        let after = SystemClock.wall();
+        let told = time(&answer.told("atomicLock")["expires_at"]);
+        assert!(told <= after + Duration::from_secs(seconds), "{}", answer.text);
+        let seen = time(&seen.json["result"]["expires_at"]);
+        // A second may begin between the two, whatever is left out of it.
+        let apart = seen.duration_since(told).unwrap();
+        assert!(apart <= Duration::from_secs(1), "{seconds}: {apart:?}");
+    }
 }
 
 #[tokio::test]
