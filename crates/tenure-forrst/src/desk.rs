@@ -137,7 +137,7 @@ pub enum Refusal {
     Invalid(String),
     /// The caller may not do this.
     Forbidden(String),
-    /// The caller has as much as it may have.
+    /// The caller has as much as it may have, or too many wait already.
     Limit(String),
     /// The store cannot be used at the moment, or did not answer.
     Unavailable(String),
@@ -209,7 +209,14 @@ impl LockDesk for OpenDesk {
             Some(owner) => request.owner(owner.clone()).reentry(Reentry::Refuse),
             None => request,
         };
-        Ok(request.acquire().await?.into())
+        match request.acquire().await {
+            Ok(guard) => Ok(guard.into()),
+            // Whoever waits is refused at once only where too many wait already.
+            Err(error) if error.kind() == ErrorKind::Held && !wait.is_zero() => {
+                Err(Refusal::Limit(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn release(&self, _: &Extensions, key: &str, owner: &Owner) -> Result<(), Refusal> {

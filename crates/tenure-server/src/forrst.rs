@@ -100,7 +100,11 @@ impl LockDesk for Desk {
             ..Order::default()
         };
         let outcome = Arc::clone(&self.api).guard(caller_of(caller)?, &order).await;
-        let (guard, stays) = outcome.map_err(refusal)?;
+        let (guard, stays) = outcome.map_err(|failure| match failure.code {
+            // Whoever waits is refused at once only where too many wait already.
+            Code::Held if !wanted.wait.is_zero() => Refusal::Limit(failure.message),
+            _ => refusal(failure),
+        })?;
         Ok(Lent { guard, stays: Some(Box::new(stays)) })
     }
 

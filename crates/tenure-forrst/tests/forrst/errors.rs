@@ -61,3 +61,30 @@ fn every_code_has_the_status_of_the_specification() {
     rows.sort();
     assert_eq!(rows, expected);
 }
+
+/// The rows of the page: a code, its status, and when it comes.
+fn page() -> Vec<(&'static str, u16)> {
+    let page = include_str!("../../../../docs/forrst.md");
+    let (_, table) = page.split_once("\n## Errors\n").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        (cells[0].trim_matches('`'), cells[1].parse().unwrap())
+    })
+    .collect()
+}
+
+#[test]
+fn the_page_has_the_statuses_of_the_table_and_every_code_of_locks() {
+    let page = page();
+    for (name, http) in &page {
+        let code = ForrstCode::ALL.into_iter().find(|code| code.name() == *name);
+        assert_eq!(code.map(|code| code.fault().http), Some(*http), "{name}");
+    }
+    let is_there = |name: &str| page.iter().any(|(listed, _)| *listed == name);
+    let locks = ForrstCode::ALL.into_iter().filter(|code| code.name().starts_with("LOCK_"));
+    let stores = [ForrstCode::RateLimited, ForrstCode::Unavailable, ForrstCode::DependencyError];
+    for code in locks.chain(stores) {
+        assert!(is_there(code.name()), "{code} is not on the page");
+    }
+}

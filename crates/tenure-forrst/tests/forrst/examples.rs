@@ -163,6 +163,23 @@ async fn status_of_a_lock_that_is_held_and_of_one_that_is_not() {
 }
 
 #[tokio::test]
+async fn every_pattern_of_keys_is_a_key() {
+    let stage = Stage::new().await;
+    for key in
+        ["user:123", "order:456:fulfillment", "billing:report", "inventory:warehouse:A:sku:XYZ"]
+    {
+        for (scope, full_key) in
+            [("function", format!("lock:payments.charge:{key}")), ("global", format!("lock:{key}"))]
+        {
+            let more = json!({"key": key, "scope": scope, "auto_release": false});
+            let answer = stage.post(&charge("req_001", more)).await;
+            assert_eq!(answer.told("atomicLock")["key"], key, "{}", answer.text);
+            assert!(stage.locks.is_locked(&full_key).await.unwrap(), "{full_key}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn functions_are_coordinated_by_one_global_key() {
     let stage = Stage::new().await;
     let options = verbatim(MONTHLY)["options"].clone();

@@ -1,12 +1,14 @@
 //! What happens to the lock, whatever happens to the call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::Owner;
 use tenure::clock::{Clock, SystemClock};
+use tenure::{Operation, Owner};
+use tenure_testkit::faults::{Fault, Faults};
 
-use crate::stage::{Stage, document, lock, pause};
+use crate::stage::{Stage, document, lock, until};
 
 const KEY: &str = "lock:test.sleep:user:123";
 
@@ -98,8 +100,8 @@ async fn a_caller_that_goes_away_leaves_no_lock() {
 #[tokio::test]
 async fn the_lock_is_kept_alive_for_longer_than_its_ttl() {
     let stage = Stage::new().await;
-    let extensions = lock(json!({"ttl": {"value": 200, "unit": "millisecond"}}));
-    let answer = stage.call("test.sleep", json!({"ms": 900}), extensions).await;
+    let extensions = lock(json!({"ttl": {"value": 1, "unit": "second"}}));
+    let answer = stage.call("test.sleep", json!({"ms": 2500}), extensions).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
 }
 
@@ -186,51 +188,46 @@ async fn the_end_of_a_lock_is_never_told_later_than_it_comes_and_as_status_tells
     }
 }
 
+/// Longer than anything here waits: nobody looks or comes to an end by itself before that.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
 #[tokio::test]
 async fn a_waiter_is_woken_by_the_release() {
-    // No look of its own for a minute: only the notification can wake it.
-    let minute = Duration::from_secs(60);
-    let locks = tenure::Locks::builder()
-        .poll(tenure::Backoff { base: minute, cap: minute, ..Default::default() })
-        .open("memory:")
-        .await
-        .unwrap();
+    let poll = tenure::Backoff { base: HOUR, cap: HOUR, ..Default::default() };
+    let locks = tenure::Locks::builder().poll(poll).open("memory:").await.unwrap();
     let stage = Stage::on(locks, |forrst| forrst);
-    let guard = stage.locks.lock(KEY).acquire().await.unwrap();
+    let guard = stage.locks.lock(KEY).ttl(HOUR).acquire().await.unwrap();
     let other = stage.clone();
     let extensions = lock(json!({"block": {"value": 50, "unit": "second"}}));
     let call = tokio::spawn(async move { other.call("test.sleep", json!({}), extensions).await });
-    while stage.locks.waiters(KEY) == 0 {
-        pause(1).await;
-    }
+    stage.until_awaited(KEY).await;
     guard.release().await.unwrap();
     assert_eq!(call.await.unwrap().status, 200);
 }
 
+/// A server of its own on the locks at this URL, with the store to count what is asked of it.
+async fn server(url: &str) -> (Stage, Arc<Faults>) {
+    let store = tenure::stores::open(url, Arc::new(SystemClock)).await.unwrap();
+    let store = Arc::new(Faults::new(store));
+    let poll = tenure::Backoff { base: HOUR, cap: HOUR, ..Default::default() };
+    let locks = tenure::Locks::builder().poll(poll).open_on(Arc::clone(&store) as _).await.unwrap();
+    (Stage::on(locks, |forrst| forrst), store)
+}
+
 #[tokio::test]
-async fn a_waiter_at_another_server_is_woken_by_the_release() {
+async fn a_waiter_at_another_server_is_woken_by_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("file:{}", folder.path().join("locks.db").display());
-    // No look of its own for an hour: only the notification can wake it in time.
-    let hour = Duration::from_secs(60 * 60);
-    let poll = tenure::Backoff { base: hour, cap: hour, ..Default::default() };
-    let mut servers = Vec::new();
-    for _ in 0..2 {
-        let locks = tenure::Locks::builder().poll(poll).open(&url).await.unwrap();
-        servers.push(Stage::on(locks, |forrst| forrst));
-    }
-    let [one, two] = &*servers else { panic!("two") };
-    let extensions = lock(json!({"auto_release": false, "scope": "global", "owner": "one"}));
-    assert_eq!(one.call("test.sleep", json!({}), extensions).await.status, 200);
-    let other = two.clone();
+    let ((one, _), (two, store)) = (server(&url).await, server(&url).await);
+    let stays = json!({"ttl": {"value": 1, "unit": "hour"}, "scope": "global", "owner": "one",
+        "auto_release": false});
+    assert_eq!(one.call("test.sleep", json!({}), lock(stays)).await.status, 200);
+    let (other, before) = (two.clone(), store.answers(Operation::Acquire));
     let block = json!({"block": {"value": 50, "unit": "second"}, "scope": "global"});
     let call =
         tokio::spawn(async move { other.call("payments.charge", json!({}), lock(block)).await });
-    while two.locks.waiters("lock:user:123") == 0 {
-        pause(1).await;
-    }
-    // It has been told who holds the lock, and waits.
-    pause(300).await;
+    // It asks, asks to be called, asks once more, and waits.
+    until("it waits", || store.answers(Operation::Acquire) == before + 2).await;
     let release = "urn:cline:forrst:ext:atomic-lock:fn:release";
     let arguments = json!({"key": "lock:user:123", "owner": "one"});
     assert_eq!(one.call(release, arguments, Value::Null).await.status, 200);
@@ -315,18 +312,38 @@ async fn a_prefix_of_another_implementation_can_be_used() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_is_no_lock_that_is_held() {
-    let folder = std::env::temp_dir().join(format!("tenure-forrst-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let url = format!("file:{}", folder.join("locks.db").display());
-    let locks = tenure::Locks::open(&url).await.unwrap();
+async fn a_store_that_is_down_or_damaged_is_no_lock_that_is_held() {
+    let memory = tenure::stores::open("memory:", Arc::new(SystemClock)).await.unwrap();
+    let store = Arc::new(Faults::new(memory));
+    let locks = tenure::Locks::builder().open_on(Arc::clone(&store) as _).await.unwrap();
+    store.always(Operation::Acquire, Fault::ErrorBefore);
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", folder.path().join("locks.db").display());
+    let gone = tenure::Locks::open(&url).await.unwrap();
+    // A file that is no longer there needs someone to look.
+    folder.close().unwrap();
+    for (locks, told) in [(locks, (503, "UNAVAILABLE")), (gone, (502, "DEPENDENCY_ERROR"))] {
+        let stage = Stage::on(locks, |forrst| forrst);
+        let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
+        assert_eq!((answer.status, answer.code()), told, "{}", answer.text);
+        assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 0);
+        let request = document("test.sleep", json!({}), Value::Null);
+        assert_eq!(stage.post(&request).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_is_full_is_no_wait_that_is_over() {
+    let limits = tenure::Limits { waiters_per_key: 1, ..Default::default() };
+    let locks = tenure::Locks::builder().limits(limits).open("memory:").await.unwrap();
     let stage = Stage::on(locks, |forrst| forrst);
-    // A file that is no longer there is refused by the store.
-    std::fs::remove_dir_all(&folder).unwrap();
-    let answer = stage.call("test.sleep", json!({}), lock(json!({}))).await;
-    assert!([502, 503].contains(&answer.status), "{}", answer.text);
-    assert!(["UNAVAILABLE", "DEPENDENCY_ERROR"].contains(&answer.code()));
-    assert_eq!(stage.most.load(std::sync::atomic::Ordering::SeqCst), 0);
-    let request = document("test.sleep", json!({}), Value::Null);
-    assert_eq!(stage.post(&request).await.status, 200);
+    let _held = stage.locks.lock(KEY).acquire().await.unwrap();
+    let extensions = lock(json!({"block": {"value": 50, "unit": "second"}}));
+    let (other, same) = (stage.clone(), extensions.clone());
+    let waits = tokio::spawn(async move { other.call("test.sleep", json!({}), same).await });
+    stage.until_awaited(KEY).await;
+    let answer = stage.call("test.sleep", json!({}), extensions).await;
+    assert_eq!((answer.status, answer.code()), (429, "RATE_LIMITED"), "{}", answer.text);
+    assert!(answer.text.contains("waiters_per_key is 1"), "{}", answer.text);
+    waits.abort();
 }

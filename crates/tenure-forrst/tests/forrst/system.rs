@@ -1,6 +1,11 @@
 //! The functions of the protocol itself, under both names of each.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tenure::Operation;
+use tenure::clock::SystemClock;
+use tenure_testkit::faults::{Fault, Faults};
 
 use crate::stage::Stage;
 
@@ -21,6 +26,31 @@ async fn ping_and_health_tell_that_all_is_well() {
         assert_eq!(answer.json["result"]["components"]["locks"]["status"], "healthy");
         let answer = stage.call(&name, json!({"component": "self"}), Value::Null).await;
         assert_eq!(answer.json["result"]["components"], json!({}));
+    }
+}
+
+#[tokio::test]
+async fn health_tells_of_a_store_that_cannot_be_used_and_is_no_error() {
+    let memory = tenure::stores::open("memory:", Arc::new(SystemClock)).await.unwrap();
+    let store = Arc::new(Faults::new(memory));
+    let locks = tenure::Locks::builder().open_on(Arc::clone(&store) as _).await.unwrap();
+    let stage = Stage::on(locks, |forrst| forrst);
+    store.always(Operation::Inspect, Fault::ErrorBefore);
+    for name in names("health", "diagnostics") {
+        for (arguments, status) in [
+            (json!({}), "unhealthy"),
+            (json!({"component": "locks"}), "unhealthy"),
+            (json!({"component": "self"}), "healthy"),
+        ] {
+            let answer = stage.call(&name, arguments.clone(), Value::Null).await;
+            let result = &answer.json["result"];
+            assert_eq!((answer.status, &result["status"]), (200, &json!(status)), "{arguments}");
+            let is_told = result["components"]["locks"]["status"] == "unhealthy";
+            assert_eq!(is_told, status == "unhealthy", "{}", answer.text);
+        }
+        let brief = stage.call(&name, json!({"include_details": false}), Value::Null).await;
+        assert_eq!(brief.json["result"]["status"], "unhealthy");
+        assert_eq!(brief.json["result"]["components"], Value::Null);
     }
 }
 
@@ -120,6 +150,8 @@ async fn wrong_arguments_are_pointed_at() {
         assert_eq!((status, &json["errors"][0]["code"]), (400, &json!("INVALID_ARGUMENTS")));
         assert_eq!(json["errors"][0]["source"]["pointer"], pointer, "{name} {arguments}");
     }
+    let (_, json) = lock_function(&stage, "release", json!({"key": "lock:x"})).await;
+    assert_eq!(json["errors"][0]["message"], "owner is required");
 }
 
 #[tokio::test]
@@ -130,5 +162,3 @@ async fn what_nobody_holds_cannot_be_released() {
     assert_eq!((status, &json["errors"][0]["code"]), (404, &json!("LOCK_NOT_FOUND")));
     assert_eq!(json["errors"][0]["details"], json!({"key": "lock:x"}));
 }
-    let (_, json) = lock_function(&stage, "release", json!({"key": "lock:x"})).await;
-    assert_eq!(json["errors"][0]["message"], "owner is required");
