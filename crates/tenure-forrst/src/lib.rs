@@ -38,11 +38,15 @@
 //! # What holds
 //! - The lock is taken only after the function is known and its arguments are good, and is kept
 //!   alive while the function runs, also past its ttl.
-//! - The function is stopped, and its caller told `LOCK_LOST`, before anyone else can be granted
-//!   the lock. A resource that checks the fence is safe even from what could not be stopped.
-//! - With `auto_release` the lock is given back before the answer is sent: after success, an error,
-//!   a panic, a deadline and a cancellation. When the caller goes away, the function is dropped and
-//!   the lock given back in the background.
+//! - When the lock cannot be kept alive, the function is stopped, and its caller told `LOCK_LOST`,
+//!   before anyone else can be granted the lock; with two exceptions. A lock that is taken away by
+//!   force, or released by whoever has its owner, can be another's at once: the function is stopped
+//!   with the next renewal, a third of the ttl later at the most unless that is set otherwise. And
+//!   behind a gateway only the connection is cut: the other server may go on. A resource that
+//!   checks the fence is safe from both.
+//! - With `auto_release` the lock is given back before the answer is sent: after success, an error
+//!   and a panic; after a deadline and a cancellation also one that was asked to stay. When the
+//!   caller goes away, the function is dropped and the lock given back in the background.
 //! - Cancellation and idempotency are known to one process: another server on the same store shares
 //!   the locks, and nothing else.
 //!

@@ -37,8 +37,8 @@ pub(crate) struct Upstream {
 pub(crate) struct Sent {
     pub(crate) document: Bytes,
     pub(crate) headers: HeaderMap,
-    /// True from when something of it may have reached the other server, until it is known that
-    /// this one is done with it, or gone.
+    /// True from when something of it may have reached the other server, until that has answered
+    /// or its connection has broken, which is taken for its end.
     pub(crate) goes_on: Arc<AtomicBool>,
 }
 

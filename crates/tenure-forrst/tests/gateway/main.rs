@@ -7,4 +7,5 @@ mod calls;
 mod cancelled;
 mod documents;
 mod left_behind;
+mod lost;
 mod stage;
