@@ -163,23 +163,30 @@ async fn functions_under_one_global_key_never_meet_each_other() {
 
 #[tokio::test]
 async fn a_gateway_that_is_killed_frees_its_lock_within_the_ttl() {
+    let ttl = Duration::from_secs(5);
     let Stage { servers: [mut first, second], upstream, _redis } = Stage::new().await;
-    let url = first.url.clone();
-    let under_way = tokio::spawn(async move {
-        call(&url, "test.work", json!({"ms": 30_000}), lock("function", 2000)).await
-    });
+    let (url, long) = (first.url.clone(), lock("function", 5000));
+    let under_way =
+        tokio::spawn(async move { call(&url, "test.work", json!({"ms": 30_000}), long).await });
+    let mut begun = Value::Null;
     for _ in 0..500 {
         let count = upstream.call("test.count", json!({}), Value::Null).await;
-        if count["result"]["calls"]["test.work"] == 1 {
+        begun = count["result"]["calls"]["test.work"].clone();
+        if begun == 1 {
             break;
         }
         pause(20).await;
     }
+    assert_eq!(begun, 1, "the function has begun");
     first.child.kill().await.unwrap();
     let killed = SystemClock.now();
-    let answer = second.call("test.work", json!({"ms": 1}), lock("function", 2000)).await;
+    let mut at_once = lock("function", 5000);
+    at_once.as_object_mut().unwrap().remove("block");
+    let answer = second.call("test.work", json!({"ms": 1}), at_once).await;
+    assert_eq!(answer["errors"][0]["code"], "LOCK_ACQUISITION_FAILED", "{answer}");
+    let answer = second.call("test.work", json!({"ms": 1}), lock("function", 5000)).await;
     assert_eq!(answer["result"]["done"], true, "{answer}");
     let after = SystemClock.now().since(killed);
-    assert!(after <= Duration::from_secs(3), "only after {after:?}");
+    assert!(after <= ttl + Duration::from_secs(1), "only after {after:?}");
     assert_eq!(under_way.await.unwrap(), Value::Null);
 }

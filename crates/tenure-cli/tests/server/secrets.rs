@@ -1,6 +1,8 @@
 //! No secret that comes in comes out again: not in an answer, not in the log at its most talkative,
 //! not in the metrics, not in the audit log.
 
+mod forrst;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -41,11 +43,17 @@ pub(crate) fn is_silent(said: &str) {
 
 /// The server, with an audit log of everything and keys that are hashed.
 pub(crate) fn server(folder: &Path) -> Server {
+    server_with(folder, "")
+}
+
+/// The same, with more sections.
+fn server_with(folder: &Path, more: &str) -> Server {
     fs::write(folder.join("key-secret"), KEY_SECRET).unwrap();
     let folder_text = folder.display();
     let config = format!(
         "[stores.main]\nurl = 'file:{folder_text}/locks.db'\nkey_secret_file = \
-         '{folder_text}/key-secret'\n[audit]\nfile = '{folder_text}/audit.jsonl'\nreads = true\n{}",
+         '{folder_text}/key-secret'\n[audit]\nfile = '{folder_text}/audit.jsonl'\nreads = true\n\
+         {more}\n{}",
         token("a", TOKEN, ALL)
     );
     Server::configured(folder, &config, &[])
@@ -121,44 +129,6 @@ async fn no_secret_of_a_client_of_http_comes_out() {
         assert!(said.contains(part), "{part} in {said}");
     }
     assert_eq!(said.matches(r#"{"status":"#).count(), 3, "{said}");
-    is_silent(&(said + &written(&server, folder.path())));
-}
-
-/// A call of Forrst's, with an owner among its arguments as a client sends it.
-fn forrst(function: &str, arguments: &str) -> String {
-    format!(
-        r#"{{"protocol": {{"name": "forrst", "version": "0.1.0"}}, "id": "1", "call": {{
-        "function": "{function}", "arguments": {{{arguments} "owner": "{OWNER}"}}}}}}"#
-    )
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_secret_of_a_client_of_forrst_comes_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = server(folder.path());
-    server.channel().await;
-    let release = forrst("urn:cline:forrst:ext:atomic-lock:fn:release", r#""key": "lock:x","#);
-    let status = forrst("urn:cline:forrst:ext:atomic-lock:fn:status", r#""key": "lock:x","#);
-    let nothing = forrst("nothing.here", "");
-    let cut = &release[..release.len() - 4];
-    let (right, wrong) = (TOKEN.to_owned(), format!("{TOKEN}x"));
-    let mut said = String::new();
-    for (token, body) in [
-        (&right, &*release),
-        (&right, &status),
-        (&right, &nothing),
-        (&right, cut),
-        (&wrong, &release),
-    ] {
-        let bearer = format!("authorization: Bearer {token}");
-        let json = "content-type: application/json";
-        said += &server.curl("/forrst", &["-H", &bearer, "-H", json, "--data", body]);
-        said.push('\n');
-    }
-    let parts = ["LOCK_NOT_FOUND", "locked", "FUNCTION_NOT_FOUND", "PARSE_ERROR"];
-    for part in parts.into_iter().chain(["unauthenticated"]) {
-        assert!(said.contains(part), "{part} in {said}");
-    }
     is_silent(&(said + &written(&server, folder.path())));
 }
 
