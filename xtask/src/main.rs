@@ -5,6 +5,7 @@
 //! | `steps.rs` | `test` and `ci`: the steps, in order |
 //! | `needs/` | what the tests need on this machine, and how to install it |
 //! | `fuzz.rs` | `fuzz`: building and running the targets in `fuzz/` |
+//! | `torture.rs` | `torture`: what it has to find here, and the program itself |
 //! | `light.rs` | the check that the bare library stays light |
 //! | `tidy/` | the rules of this repository that no compiler knows, one file each |
 //! | `manifest.rs` | reading `Cargo.toml` and `Cargo.lock` by lines |
@@ -21,6 +22,7 @@ mod needs;
 mod steps;
 mod target;
 mod tidy;
+mod torture;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -116,7 +118,7 @@ fn run(task: &Task) -> Result<()> {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
         Task::Bench { sections } => bench(&repository_root()?, sections),
         Task::Fuzz { seconds, targets } => fuzz::run(&repository_root()?, *seconds, targets),
-        Task::Torture { options } => torture(&repository_root()?, options),
+        Task::Torture { options } => torture::run(&repository_root()?, options),
         Task::Install => needs::install(&repository_root()?),
         Task::Tidy => tidy::run(&repository_root()?),
         Task::Help => {
@@ -138,14 +140,6 @@ fn bench(root: &Path, sections: &[String]) -> Result<()> {
         bench.env(BENCH_DOCS, root.join("docs/benchmarks"));
     }
     command::run(&mut bench)
-}
-
-/// The servers that are tortured are installed first. Optimised, because what is slow is not what
-/// breaks.
-fn torture(root: &Path, options: &[String]) -> Result<()> {
-    needs::install(root)?;
-    let words = "cargo run --release -p tenure-torture --";
-    command::run(command::command(root, words).args(options))
 }
 
 /// Looked up when it runs, not when it is compiled: clones may share one target folder.

@@ -32,6 +32,16 @@ struct Need {
     /// What it then prints, among other things.
     says: &'static str,
     package: Package,
+    torture: Torture,
+}
+
+/// Which stores are not tortured without it.
+#[derive(Clone, Copy, Debug)]
+enum Torture {
+    No,
+    Every,
+    /// By the first part of their names.
+    Of(&'static [&'static str]),
 }
 
 /// Where a missing thing comes from.
@@ -55,11 +65,21 @@ struct Place {
 /// Installs what is missing. Nothing is skipped: what cannot be installed is an error, and all of
 /// it is in one message.
 pub(crate) fn install(root: &Path) -> Result<()> {
+    install_those(root, |_| true)
+}
+
+/// The same, with nothing but what these stores need to be tortured.
+pub(crate) fn install_for(root: &Path, stores: &[&str]) -> Result<()> {
+    install_those(root, |need| need.tortures(stores))
+}
+
+fn install_those(root: &Path, is_wanted: impl Fn(&Need) -> bool) -> Result<()> {
     let place = Place::find(root)?;
     // Two clones may share one target folder.
     let lock = File::create(place.servers.join("lock"))?;
     lock.lock().context("another installation cannot be waited for")?;
-    meet(NEEDS, &place)
+    let wanted: Vec<&Need> = NEEDS.iter().filter(|need| is_wanted(need)).collect();
+    meet(&wanted, &place)
 }
 
 /// `buf`, to be run in a folder of protocol buffers. It is one of the needs.
@@ -70,8 +90,9 @@ pub(crate) fn buf(root: &Path) -> Result<Command> {
     Ok(command)
 }
 
-fn meet(needs: &[Need], place: &Place) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|need| !need.is_met_aloud(place)).collect();
+fn meet(needs: &[&Need], place: &Place) -> Result<()> {
+    let missing: Vec<&Need> =
+        needs.iter().copied().filter(|need| !need.is_met_aloud(place)).collect();
     let reasons = install_all(&missing, place);
     let still: Vec<&Need> = missing.into_iter().filter(|need| !need.is_met(place)).collect();
     if still.is_empty() {
@@ -133,6 +154,17 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 }
 
 impl Need {
+    fn tortures(&self, stores: &[&str]) -> bool {
+        match self.torture {
+            Torture::No => false,
+            Torture::Every => true,
+            Torture::Of(kinds) => {
+                let mut wanted = stores.iter().filter_map(|store| store.split('/').next());
+                wanted.any(|kind| kinds.contains(&kind))
+            }
+        }
+    }
+
     fn is_met_aloud(&self, place: &Place) -> bool {
         let is_met = self.is_met(place);
         println!("{}: {}", if is_met { "there" } else { "missing" }, self.name);
@@ -187,13 +219,13 @@ mod tests {
 
     fn need(name: &'static str, probe: &'static str, says: &'static str) -> Need {
         // An empty list of packages: nothing may be installed by a test.
-        Need { name, probe, says, package: Package::Debian("") }
+        Need { name, probe, says, package: Package::Debian(""), torture: Torture::No }
     }
 
     #[test]
     fn what_is_there_is_not_installed() {
-        meet(&[need("it", "true", ""), need("that", "echo it works", "works")], &nowhere())
-            .unwrap();
+        let needs = [need("it", "true", ""), need("that", "echo it works", "works")];
+        meet(&needs.each_ref(), &nowhere()).unwrap();
     }
 
     #[test]
@@ -210,10 +242,31 @@ mod tests {
             probe: "false",
             says: "",
             package: Package::Pinned(&PYTHON),
+            torture: Torture::No,
         });
-        let error = meet(&needs, &nowhere()).unwrap_err().to_string();
+        let error = meet(&needs.each_ref(), &nowhere()).unwrap_err().to_string();
         assert!(error.contains("- one (") && error.contains("- two ("), "{error}");
         assert_eq!(error.matches("\n  * ").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn a_torture_of_files_needs_no_server_and_that_of_another_store_only_its_own() {
+        let needed = |store| {
+            let needed = NEEDS.iter().filter(|need| need.tortures(&[store]));
+            needed.map(|need| need.name.split([' ', '-']).next().unwrap()).collect::<Vec<_>>()
+        };
+        let files = needed("file");
+        assert_eq!(files, ["a", "setpriv", "faketime"]);
+        assert_eq!(needed("remote"), files);
+        for (store, more) in [
+            ("redis/volatile", &["Redis"][..]),
+            ("postgres", &["PostgreSQL", "PgBouncer"]),
+            ("nats", &["pip", "NATS"]),
+            ("etcd", &["etcd"]),
+            ("object/seaweedfs", &["pip", "SeaweedFS", "Ministack", "botocore"]),
+        ] {
+            assert_eq!(needed(store), [&files[..], more].concat(), "{store}");
+        }
     }
 
     #[test]
