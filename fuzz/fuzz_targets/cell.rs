@@ -1,5 +1,6 @@
 //! The body of an entry in a register or in etcd: what is read can be written and read again, what
-//! is written is read as what it was, and what is not ours is never taken for free.
+//! is written is read as what it was, and what is not ours is never taken for free. Of a refusal of
+//! object storage only its word is kept.
 
 #![no_main]
 
@@ -7,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
 use tenure::clock::Moment;
-use tenure::fuzzing::{read_cell, write_cell};
+use tenure::fuzzing::{object_refusal, read_cell, write_cell};
 use tenure::rule::Record;
 use tenure::{ErrorKind, Fence, Holder, Owner};
 
@@ -31,6 +32,9 @@ fuzz_target!(|input: (u64, u64, u64, &[u8])| {
             assert!(matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unsupported));
         }
     }
+    let word = object_refusal(body);
+    assert!(word.len() <= 64 && word.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{word}");
+    assert_eq!(object_refusal(format!("<Error><Code>{word}</Code>").as_bytes()), word);
     let (Ok(owner), Ok(holder)) = (str::from_utf8(owner), str::from_utf8(holder)) else { return };
     let (Ok(owner), Ok(holder)) = (Owner::parse(owner), Holder::new(holder)) else { return };
     let ttl = Duration::from_millis(ttl_ms);

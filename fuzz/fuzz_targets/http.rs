@@ -1,5 +1,5 @@
 //! Requests by HTTP and by Dapr's API: what is wrong with a body is told with a place in it and
-//! without its values, and a key that was encoded into a path is that key.
+//! without its values, and what was encoded into a path or a query is read as it was.
 
 #![no_main]
 
@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tenure_api::Code;
-use tenure_server::fuzzing::{read_body, read_dapr_body, read_place};
+use tenure_server::fuzzing::{read_body, read_dapr_body, read_listing, read_place, read_watching};
 
 // The kind, a line with a key, and a body.
 fuzz_target!(|bytes: &[u8]| {
@@ -38,12 +38,31 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(uri) = format!("/v1/locks/{key}").parse() {
         let _ = read_place(&uri);
     }
+    queries(key);
     let path = format!("/v1/locks/{}", utf8_percent_encode(key, NON_ALPHANUMERIC));
     if let Ok(uri) = path.parse() {
         let (read, namespace, store) = read_place(&uri).unwrap();
         assert_eq!((&*read, &*namespace, &*store), (key, "", ""));
     }
 });
+
+/// A text as what stands behind a question mark, and as a part of that.
+fn queries(text: &str) {
+    if let Ok(uri) = format!("/v1/locks?{text}").parse() {
+        let failures = [read_listing(&uri).map(drop).err(), read_watching(&uri).map(drop).err()];
+        for failure in failures.into_iter().flatten() {
+            assert_eq!(failure.code, Code::Invalid, "{failure}");
+        }
+    }
+    let encoded = utf8_percent_encode(text, NON_ALPHANUMERIC);
+    if let Ok(uri) = format!("/v1/locks?prefix={encoded}&limit=7&after=x{encoded}").parse() {
+        let (prefix, limit, after) = read_listing(&uri).unwrap();
+        assert_eq!((&*prefix, limit, after), (text, Some(7), Some(format!("x{text}"))));
+    }
+    if let Ok(uri) = format!("/v1/events?prefix={encoded}").parse() {
+        assert_eq!(read_watching(&uri).unwrap(), text);
+    }
+}
 
 const SECRET: &str = "hunter2, expected hunter2 at line 2";
 const SECRET_NUMBER: u64 = 73_197_319_731;

@@ -1,17 +1,20 @@
 //! The answer of a script in Redis: a lock is never read as a free key, whoever set it; a record
-//! is read as what was written; and what makes no sense is damage that shows no owner.
+//! is read as what was written; and what makes no sense is damage that shows no owner. What `INFO`
+//! does not say never makes a store better than it is.
 
 #![no_main]
 
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use tenure::fuzzing::{RedisFields, redis_reply};
-use tenure::{ErrorKind, Holder, Key, Owner};
+use tenure::fuzzing::{RedisFields, redis_info, redis_reply};
+use tenure::{ErrorKind, Holder, Key, Owner, Severity};
 
-// Behind the numbers, with zero bytes between: a verdict, an owner, a holder, a record.
+// Behind the numbers, with zero bytes between: a verdict, an owner, a holder, a record. Or all of
+// them together are an answer to `INFO`.
 fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
     let (left, fence, ttl, granted, bytes) = input;
+    text(bytes).map(info);
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let verdict = parts.next().and_then(text).unwrap_or_default();
     let [owner, holder, record] = [(); 3].map(|()| parts.next());
@@ -40,6 +43,24 @@ fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
     assert_eq!((lease.owner.expose().as_str(), lease.holder.as_str()), (owner, holder));
     assert_eq!((lease.fence.get(), lease.ttl), (fence, Duration::from_millis(ttl)));
 });
+
+fn info(text: &str) {
+    match redis_info(text) {
+        Ok(findings) => {
+            let lowers = |topic: &str| {
+                let mut lowering = findings.iter().filter(|it| it.severity == Severity::Lowering);
+                lowering.any(|finding| finding.topic == topic)
+            };
+            assert!(text.contains("aof_enabled:") || lowers("appendonly"));
+            assert!(text.contains("connected_slaves:") || lowers("replication"));
+            assert!(text.contains("maxmemory") || lowers("maxmemory-policy"));
+        }
+        Err(error) => {
+            let kinds = [ErrorKind::Invalid, ErrorKind::Unavailable, ErrorKind::Unsupported];
+            assert!(kinds.contains(&error.kind()), "{error:?}");
+        }
+    }
+}
 
 fn text(bytes: &[u8]) -> Option<&str> {
     str::from_utf8(bytes).ok()

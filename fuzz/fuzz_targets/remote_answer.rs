@@ -1,14 +1,16 @@
-//! Answers of a tenure server to the remote store: what a lease says is what was sent, and one that
-//! makes no sense leaves open what was done.
+//! Answers of a tenure server to the remote store: what a lease says is what was sent, one that
+//! makes no sense leaves open what was done, and of many on one stream each goes to whoever asked
+//! for it.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use tenure::fuzzing::{remote_info, remote_status};
+use tenure::fuzzing::{remote_exchange, remote_info, remote_status};
 use tenure::store::Class;
 use tenure::{ErrorKind, Severity};
-use tenure_api::tenure_v1::{GetInfoResponse, StoredLease};
+use tenure_api::tenure_v1::exchange_answer::Answer;
+use tenure_api::tenure_v1::{ExchangeAnswer, ExchangeResponse, GetInfoResponse, StoredLease};
 use tenure_api::time::to_wire;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -35,4 +37,28 @@ fuzz_target!(|bytes: &[u8]| {
             Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported),
         }
     }
+    if let Ok(sent) = ExchangeResponse::decode(bytes) {
+        exchange(sent);
+    }
 });
+
+const CALLERS: usize = 3;
+
+fn exchange(sent: ExchangeResponse) {
+    let told = remote_exchange(CALLERS, sent.clone());
+    assert_eq!(told.len(), CALLERS);
+    for (number, told) in (1..).zip(told) {
+        // A call has one answer, which is the first.
+        let answer = sent.answers.iter().find(|answer| answer.number == number);
+        let Some(ExchangeAnswer { answer, .. }) = answer else {
+            assert!(told.is_none());
+            continue;
+        };
+        match (answer, told.unwrap()) {
+            (Some(Answer::Refusal(_)), Err(_)) => {}
+            (None, Err(error)) => assert_eq!(error.kind(), ErrorKind::Unknown),
+            (Some(answer), Ok(told)) => assert_eq!(*answer, told),
+            pair => panic!("{pair:?}"),
+        }
+    }
+}

@@ -4,16 +4,20 @@
 #![no_main]
 
 use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use libfuzzer_sys::fuzz_target;
+use tenure::clock::SystemClock;
 use tenure::error::Chain;
 use tenure::stores::etcd::EtcdOptions;
-use tenure::stores::kind_of;
 use tenure::stores::nats::NatsOptions;
 use tenure::stores::object::ObjectOptions;
 use tenure::stores::postgres::PostgresOptions;
 use tenure::stores::redis::RedisOptions;
 use tenure::stores::remote::RemoteOptions;
+use tenure::stores::{kind_of, open};
 use tenure::{ErrorKind, Result};
 
 const PASSWORD: &str = "hunter2hunter2";
@@ -39,7 +43,19 @@ fn read(url: &str) {
         Some("etcd") => options(url, EtcdOptions::new),
         Some("object") => options(url, ObjectOptions::new),
         Some("remote") => options(url, RemoteOptions::new),
-        _ => {}
+        // Its path is taken as it stands, and opening it would make a file.
+        Some("file") => {}
+        _ => opened(url),
+    }
+}
+
+/// In memory, or nowhere: neither takes time.
+fn opened(url: &str) {
+    let opening = pin!(open(url, Arc::new(SystemClock)));
+    match opening.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(_)) => assert_eq!(url, "memory:"),
+        Poll::Ready(read) => assert!(!shown(&read).contains(PASSWORD)),
+        Poll::Pending => panic!("{url} is waited for"),
     }
 }
 

@@ -3,7 +3,8 @@
 //! | | what it reads | target |
 //! |---|---|---|
 //! | [`components`] | Dapr's components | `component` |
-//! | [`read_body`], [`read_place`] | requests by HTTP | `http` |
+//! | [`read_body`] | bodies of requests by HTTP | `http` |
+//! | [`read_place`], [`read_listing`], [`read_watching`] | their paths and queries | `http` |
 //! | [`read_dapr_body`] | requests by Dapr's API | `http` |
 //! | [`go_duration`] | durations as Go writes them | `duration` |
 //!
@@ -11,7 +12,7 @@
 
 use crate::config::Config;
 pub use crate::dapr::fuzzing::{go_duration, read_dapr_body};
-pub use crate::http::fuzzing::{read_body, read_place};
+pub use crate::http::fuzzing::{read_body, read_listing, read_place, read_watching};
 
 /// The configuration with the stores of a file of components, and what was passed over.
 ///

@@ -6,14 +6,17 @@
 //! | [`stored_key`] | keys of callers as keys of stores | `key` |
 //! | `read_cell` | bodies of entries in registers, and in etcd | `cell` |
 //! | `FileRows` | rows of the file store | `file_row` |
-//! | `redis_reply` | answers of the scripts in Redis | `redis_reply` |
+//! | `redis_reply`, `redis_info` | answers of Redis | `redis_reply` |
 //! | `etcd_answer` | etcd's answers | `etcd_answer` |
 //! | `nats_entry`, `nats_ack` | NATS's answers | `nats_answer` |
 //! | `postgres_row` | rows of PostgreSQL | `postgres_row` |
 //! | `remote_status`, `remote_info` | answers of a tenure server | `remote_answer` |
+//! | `remote_exchange` | answers on its streams of calls | `remote_answer` |
+//! | `object_refusal` | refusals of object storage | `cell` |
 //! | `nats_key`, `object_key`, `redis_key` | keys as each store spells them | `spelling` |
 //!
-//! URLs are read by the stores' own options, which are public: that is the target `url`.
+//! URLs are read by the stores' own options, which are public: that is the target `url`. `file:`
+//! has none: its path is taken as it stands.
 
 use crate::key::{Key, Namespace};
 use crate::key_policy::KeyPolicy;
@@ -27,17 +30,17 @@ pub use crate::stores::file::fuzzing::{FileRows, SqlValue};
 #[cfg(feature = "nats")]
 pub use crate::stores::nats::fuzzing::{nats_ack, nats_entry, nats_key, nats_subject};
 #[cfg(feature = "object")]
-pub use crate::stores::object::fuzzing::{object_key, object_name};
+pub use crate::stores::object::fuzzing::{object_key, object_name, object_refusal};
 #[cfg(feature = "postgres")]
 pub use crate::stores::postgres::fuzzing::{
     PostgresRow, postgres_literal, postgres_name, postgres_row,
 };
 #[cfg(feature = "redis")]
 pub use crate::stores::redis::fuzzing::{
-    RedisFields, RedisNames, redis_key, redis_names, redis_reply,
+    RedisFields, RedisNames, redis_info, redis_key, redis_names, redis_reply,
 };
 #[cfg(feature = "remote")]
-pub use crate::stores::remote::fuzzing::{remote_info, remote_status};
+pub use crate::stores::remote::fuzzing::{remote_exchange, remote_info, remote_status};
 
 /// The key as the store keeps it.
 #[must_use]

@@ -18,9 +18,9 @@ use crate::failure::Failure;
 /// What the query may say.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Watching {
+pub(super) struct Watching {
     #[serde(default)]
-    prefix: String,
+    pub(super) prefix: String,
     #[serde(default)]
     namespace: String,
     #[serde(default)]

@@ -6,8 +6,10 @@ use http::Uri;
 use serde::de::DeserializeOwned;
 
 use super::body::json;
+use super::events::Watching;
 use super::json::{LockBody, RenewBody, UnlockBody};
-use super::path::place;
+use super::locks::Listing;
+use super::path::{place, query};
 use crate::api::Place;
 use crate::failure::Failure;
 
@@ -35,4 +37,21 @@ fn body<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<(), Failure> {
 pub fn read_place(uri: &Uri) -> Result<(String, String, String), Failure> {
     let Place { key, namespace, store } = place(uri, "/v1/locks/")?;
     Ok((key, namespace, store))
+}
+
+/// The prefix, the limit and the key to go on after that a listing is asked for by.
+///
+/// # Errors
+/// As clients get them.
+pub fn read_listing(uri: &Uri) -> Result<(String, Option<usize>, Option<String>), Failure> {
+    let Listing { prefix, limit, after, .. } = query(uri)?;
+    Ok((prefix, limit, after))
+}
+
+/// The prefix of the keys whose events are asked for.
+///
+/// # Errors
+/// As clients get them.
+pub fn read_watching(uri: &Uri) -> Result<String, Failure> {
+    query(uri).map(|Watching { prefix, .. }| prefix)
 }

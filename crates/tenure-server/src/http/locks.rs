@@ -135,15 +135,15 @@ pub(super) async fn get(
 /// What `GET /v1/locks` takes from its query.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listing {
+pub(super) struct Listing {
     #[serde(default)]
-    prefix: String,
+    pub(super) prefix: String,
     #[serde(default)]
     namespace: String,
     #[serde(default)]
     store: String,
-    limit: Option<usize>,
-    after: Option<String>,
+    pub(super) limit: Option<usize>,
+    pub(super) after: Option<String>,
 }
 
 pub(super) async fn list(

@@ -191,15 +191,19 @@ fn gives_credentials(host: &str) -> bool {
 async fn code(answer: HttpResponse) -> String {
     let header = answer.headers().get("x-ms-error-code");
     let header = header.and_then(|code| code.to_str().ok()).map(str::to_owned);
-    let code = match header {
-        Some(code) => code,
-        None => {
-            let body = answer.into_body().bytes().await.unwrap_or_default();
-            let text = String::from_utf8_lossy(&body);
-            let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-            code.map(|(code, _)| code.to_owned()).unwrap_or_default()
-        }
-    };
+    match header {
+        Some(code) => word(code),
+        None => code_in(&answer.into_body().bytes().await.unwrap_or_default()),
+    }
+}
+
+pub(super) fn code_in(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    word(code.map(|(code, _)| code.to_owned()).unwrap_or_default())
+}
+
+fn word(code: String) -> String {
     let is_a_word = code.len() <= CODE_MAX && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_a_word { code } else { String::new() }
 }

@@ -2,6 +2,7 @@
 
 use ::redis::Value;
 
+pub use super::probe::fuzzing::redis_info;
 use super::reply::Reply;
 use super::slot::{Names, key_of, slot_of};
 use crate::error::Result;

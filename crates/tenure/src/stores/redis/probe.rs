@@ -38,11 +38,8 @@ pub(super) async fn probe(nodes: &Nodes) -> Result<Report> {
     for address in nodes.primaries() {
         let info = Info::ask(nodes, &address).await?;
         info.refuse(layout)?;
-        info.version(&mut report);
-        info.replication(layout, &mut report);
-        info.memory(&mut report);
         let syncing = Syncing::ask(nodes, &address).await?;
-        info.persistence(&syncing, &mut report);
+        info.judge(layout, &syncing, &mut report);
     }
     report.add(Finding::wall_clock("the Redis server"));
     Ok(report)
@@ -57,8 +54,12 @@ impl Info {
         let answer = answer.map_err(|fault| fault.explain(Effect::Read))?;
         let text: String = from_redis_value(answer)
             .map_err(|error| Error::unavailable("INFO has no text to it").caused_by(error))?;
+        Ok(Self::read(&text))
+    }
+
+    fn read(text: &str) -> Self {
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        Ok(Self(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()))
+        Self(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
     }
 
     fn get(&self, name: &str) -> &str {
@@ -81,6 +82,13 @@ impl Info {
             return Err(Error::invalid(text));
         }
         Ok(())
+    }
+
+    fn judge(&self, layout: &Layout, syncing: &Syncing, report: &mut Report) {
+        self.version(report);
+        self.replication(layout, report);
+        self.memory(report);
+        self.persistence(syncing, report);
     }
 
     fn version(&self, report: &mut Report) {
@@ -192,6 +200,23 @@ async fn setting(nodes: &Nodes, address: &Address, name: &str) -> Result<Option<
     Ok(settings.remove(name))
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use super::{Finding, Info, Layout, Report, Result, Syncing};
+
+    /// What is found in an answer to `INFO` of a server alone that syncs its log as it should.
+    ///
+    /// # Errors
+    /// As the store gets them.
+    pub fn redis_info(text: &str) -> Result<Vec<Finding>> {
+        let (info, mut report) = (Info::read(text), Report::default());
+        info.refuse(&Layout::Single)?;
+        let syncing = Syncing { when: Some("always".into()), pauses: Some("no".into()) };
+        info.judge(&Layout::Single, &syncing, &mut report);
+        Ok(report.findings)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,10 +244,7 @@ mod tests {
 
     fn lowered_with(info: &Info, layout: &Layout, syncing: &Syncing) -> Vec<String> {
         let mut report = Report::default();
-        info.version(&mut report);
-        info.replication(layout, &mut report);
-        info.memory(&mut report);
-        info.persistence(syncing, &mut report);
+        info.judge(layout, syncing, &mut report);
         let lowering = report.findings.iter().filter(|f| f.severity == Severity::Lowering);
         let lowering = lowering.inspect(|finding| assert!(finding.remedy.is_some()));
         lowering.map(|finding| finding.topic.to_string()).collect()

@@ -296,6 +296,46 @@ impl Drop for Answers {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use futures_util::{FutureExt, StreamExt};
+    use tenure_api::tenure_v1::ReleaseLeaseRequest;
+
+    use super::{Answer, Call, Effect, Exchange, ExchangeResponse, Trouble};
+    use crate::error::{Error, Result};
+
+    /// What so many callers on one stream are told, if this message is all that comes back; `None`
+    /// for those who are told nothing. The first has the number 1.
+    #[must_use]
+    pub fn remote_exchange(
+        callers: usize,
+        message: ExchangeResponse,
+    ) -> Vec<Option<Result<Answer>>> {
+        let (exchange, mut calls, answers) = Exchange::new();
+        let ask =
+            || exchange.ask(Call::ReleaseLease(ReleaseLeaseRequest::default()), Effect::Write);
+        let mut asked: Vec<_> = (0..callers).map(|_| Box::pin(ask())).collect();
+        for ask in &mut asked {
+            let _ = ask.now_or_never();
+        }
+        answers.0.lock().stands = true;
+        // The first turn is for others.
+        for _ in 0..2 {
+            let _ = calls.next().now_or_never();
+        }
+        answers.tell(message);
+        let told = asked.iter_mut().map(FutureExt::now_or_never);
+        told.map(|outcome| outcome.map(|outcome| outcome.map_err(error))).collect()
+    }
+
+    fn error(trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::NoExchange => Error::unavailable("no exchange"),
+            Trouble::Failed(failure) => failure.error,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;

@@ -2,6 +2,7 @@
 
 use tenure_api::tenure_v1::{GetInfoResponse, StoredLease};
 
+pub use super::exchange::fuzzing::remote_exchange;
 use super::wire;
 use crate::error::Result;
 use crate::lease::Status;
