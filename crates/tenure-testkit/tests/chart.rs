@@ -17,13 +17,15 @@ fn lines(scale: Scale, series: Vec<Series>) -> String {
     Lines { title: "Lines".to_owned(), x: axis(Scale::Log), y: axis(scale), series }.draw()
 }
 
+fn bar(name: &str, value: f64) -> Bar {
+    Bar { name: name.to_owned(), value, is_theirs: false, is_unsure: false }
+}
+
 fn bars(values: &[(&str, f64)], goal: Option<Goal>) -> String {
-    let bar = |(name, value): &(&str, f64)| Bar {
-        name: (*name).to_owned(),
-        value: *value,
-        is_theirs: false,
-    };
-    let bars = values.iter().map(bar).collect();
+    drawn(values.iter().map(|(name, value)| bar(name, *value)).collect(), goal)
+}
+
+fn drawn(bars: Vec<Bar>, goal: Option<Goal>) -> String {
     Bars { title: "Bars".to_owned(), axis: axis(Scale::Linear), bars, goal }.draw()
 }
 
@@ -115,4 +117,13 @@ fn a_goal_is_within_the_chart_even_above_all_bars() {
     let drawn = bars(&[("a", 1.0), ("b", 2.0)], Some(goal));
     assert_well_formed(&drawn);
     assert!(drawn.contains(">the goal</text>") && drawn.contains(">30</text>"), "{drawn}");
+}
+
+#[test]
+fn a_bar_that_is_unsure_is_marked_and_no_other() {
+    let unsure = Bar { is_unsure: true, ..bar("unsure", 2.0) };
+    let drawn = drawn(vec![bar("sure", 1.0), unsure], None);
+    assert_well_formed(&drawn);
+    assert!(drawn.contains(">2 ?</text>") && drawn.contains(">1</text>"), "{drawn}");
+    assert_eq!(drawn.matches("bar pale").count(), 1, "{drawn}");
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tenure_testkit::servers::{fresh_room, kinds};
+use tenure_testkit::servers::{Service, fresh_room, kinds};
 
+use crate::contest::{Contest, Held, Lock, RUN};
 use crate::figure::{Figure, Source};
-use crate::handoff::{Held, RUN, contend};
 use crate::machine::folder;
-use crate::report::{Row, Table, short};
+use crate::report::{Better, Row, Table, short};
 use crate::role::Helper;
 use crate::sample::{median, quantile};
 
@@ -21,11 +21,15 @@ const TURN: Duration = Duration::from_millis(5);
 const JOINING: u32 = 10;
 /// Fewer than these say nothing.
 const HAND_OFFS_MIN: usize = 20;
+/// One alone that looks only now and then mostly finds the key taken: it takes longer to see enough
+/// of its turns.
+const RUN_POLLED: Duration = Duration::from_secs(16);
+const HAND_OFFS_MIN_POLLED: usize = 5;
 
 pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let url = |count| format!("file:{}", folder.path().join(format!("{count}.db")).display());
-    series(table, "file", url)
+    series(table, "file", url, None)
 }
 
 pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
@@ -33,38 +37,69 @@ pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
     let file = folder.path().join("locks.db").display().to_string();
     let mut helper = Helper::start("serve", &[&file, ""])?;
     let address = helper.line()?.context("the server ended")?;
-    series(table, "server", |_| format!("tenure://{address}"))
+    series(table, "server", |_| format!("tenure://{address}"), None)
 }
 
 pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
     let kind = kinds().into_iter().find(|kind| kind.name == name).context("no such kind")?;
     let service = kind.shared()?;
-    series(table, name, |_| service.url(fresh_room(), None))
+    let rival = Rival::on(name, &*service)?;
+    series(table, name, |_| service.url(fresh_room(), None), rival.as_ref())
 }
 
-/// The same store with more and more of them, told by its URL.
-fn series(table: &mut Table, name: &str, url: impl Fn(usize) -> String) -> Result<()> {
+/// What people use instead on the same server.
+struct Rival {
+    lock: Lock,
+    at: String,
+}
+
+impl Rival {
+    fn on(name: &str, service: &dyn Service) -> Result<Option<Self>> {
+        Ok(match name {
+            "redis" => Some(Self { lock: Lock::Polled, at: service.url(fresh_room(), None) }),
+            "etcd" => {
+                let server = service.server().context("no server runs")?;
+                Some(Self { lock: Lock::Etcd, at: server.address().to_string() })
+            }
+            _ => None,
+        })
+    }
+
+    fn hand_offs(&self, contenders: usize) -> Result<HandOffs> {
+        let Self { lock, at } = self;
+        let run = if (*lock, contenders) == (Lock::Polled, 1) { RUN_POLLED } else { RUN };
+        HandOffs::of(&Contest { lock: *lock, at, turn: TURN, run }, contenders)
+    }
+}
+
+/// The same store with more and more of them, told by its URL, in turns with its rival.
+fn series(
+    table: &mut Table,
+    name: &str,
+    url: impl Fn(usize) -> String,
+    rival: Option<&Rival>,
+) -> Result<()> {
     let mut first = None;
     for count in CONTENDERS {
-        let grants = contend(&url(count), TURN, &spread(count))?;
-        let HandOffs { mut gaps, changes } = hand_offs(&grants);
-        ensure!(gaps.len() >= HAND_OFFS_MIN, "only {} hand-offs", gaps.len());
-        let (number, changed) = (gaps.len(), 100 * changes / gaps.len());
-        let middle = median(&mut gaps).context("no hand-off")?;
-        let late = quantile(&mut gaps, 0.99).context("no hand-off")?;
         let plural = if count == 1 { "" } else { "s" };
-        let mut row =
-            Row::new(format!("hand-off: {name}, {count} contender{plural}"), short(middle)).note(
-                format!("p99 {}; median of {number}, {changed} % to another process", short(late)),
-            );
-        let alone = *first.get_or_insert(middle);
-        if count > CONTENDERS[0] {
+        let title = |name: &str| format!("hand-off: {name}, {count} contender{plural}");
+        let theirs = rival.map(|rival| rival.hand_offs(count)).transpose()?;
+        let theirs = rival.map(|rival| rival.lock.name()).zip(theirs);
+        let ours = HandOffs::of(&Contest::on(&url(count), TURN), count)?;
+        let alone = *first.get_or_insert(ours.middle);
+        let mut row = Row::new(title(name), short(ours.middle)).note(ours.note());
+        if let Some((rival, theirs)) = &theirs {
+            row = row.beside(format!("{rival} {}", short(theirs.middle)));
+            row = row.ratio(ours.times(theirs.middle), Better::Lower);
+        } else if count > CONTENDERS[0] {
             row = row.beside(format!("with 1: {}", short(alone)));
-            row = row.ratio_to_itself(middle.as_secs_f64() / alone.as_secs_f64());
+            row = row.ratio_to_itself(ours.times(alone));
         }
         table.add(row);
-        for (figure, time) in [(Figure::HandOff, middle), (Figure::HandOffLate, late)] {
-            table.plot(figure, Source::Ours(name), count as f64, time.as_secs_f64());
+        ours.plot(table, Source::Ours(name), count);
+        if let Some((rival, theirs)) = theirs {
+            table.add(Row::new(title(rival), short(theirs.middle)).note(theirs.note()));
+            theirs.plot(table, Source::Theirs(rival), count);
         }
     }
     Ok(())
@@ -78,23 +113,63 @@ fn spread(contenders: usize) -> Vec<usize> {
     (0..processes).map(|at| tasks / processes + usize::from(at < tasks % processes)).collect()
 }
 
+/// From the start of a release to the grant of another.
 struct HandOffs {
-    /// From the start of a release to the next grant.
-    gaps: Vec<Duration>,
-    /// How many of them led to another process.
-    changes: usize,
+    middle: Duration,
+    late: Duration,
+    number: usize,
+    /// How many of them led to another process, in percent.
+    elsewhere: usize,
+    /// How many grants went to the one who had just given it back, in percent.
+    again: usize,
 }
 
-/// Those that happened while all were there: not at the start, and not when some have left.
-fn hand_offs(grants: &[Held]) -> HandOffs {
-    let start = grants.iter().map(|held| held.from).min().unwrap_or(0);
-    let after = |time: Duration| start + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let (from, until) = (after(RUN / JOINING), after(RUN));
-    let pairs = || {
-        let pairs = grants.windows(2).map(|pair| (pair[0], pair[1]));
-        pairs.filter(move |(one, next)| one.from >= from && next.from < until)
-    };
-    let gap = |(one, next): (Held, Held)| Duration::from_nanos(next.from.saturating_sub(one.until));
-    let changes = pairs().filter(|(one, next)| one.process != next.process).count();
-    HandOffs { gaps: pairs().map(gap).collect(), changes }
+impl HandOffs {
+    /// Those that happened while all were there: not at the start, and not when some have left.
+    fn of(contest: &Contest<'_>, contenders: usize) -> Result<Self> {
+        let grants = contest.hold(&spread(contenders))?;
+        let start = grants.first().context("no grant")?.from;
+        let after = |time: Duration| start + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (from, until) = (after(contest.run / JOINING), after(contest.run));
+        let spells: Vec<&[Held]> = grants.chunk_by(Held::is_same).collect();
+        // Whoever takes it again itself has handed it to nobody: others wait from when it was first
+        // given back.
+        let changes = spells.windows(2).map(|pair| (pair[0][0], pair[1][0]));
+        let changes: Vec<(Held, Held)> =
+            changes.filter(|(one, next)| one.from >= from && next.from < until).collect();
+        let gap = |(one, next): &(Held, Held)| next.from.saturating_sub(one.until);
+        let mut gaps: Vec<Duration> = changes.iter().map(gap).map(Duration::from_nanos).collect();
+        let least = if contest.lock == Lock::Polled { HAND_OFFS_MIN_POLLED } else { HAND_OFFS_MIN };
+        let number = gaps.len();
+        ensure!(number >= least, "only {number} hand-offs");
+        let elsewhere = changes.iter().filter(|(one, next)| one.process != next.process).count();
+        Ok(Self {
+            middle: median(&mut gaps).context("no hand-off")?,
+            late: quantile(&mut gaps, 0.99).context("no hand-off")?,
+            number,
+            elsewhere: 100 * elsewhere / number,
+            again: 100 * (grants.len() - spells.len()) / grants.len(),
+        })
+    }
+
+    /// How many times that it takes.
+    fn times(&self, other: Duration) -> f64 {
+        self.middle.as_secs_f64() / other.as_secs_f64()
+    }
+
+    fn note(&self) -> String {
+        let Self { late, number, elsewhere, again, .. } = self;
+        let late = short(*late);
+        format!(
+            "p99 {late}; median of {number}, {elsewhere} % to another process; {again} % of all \
+             grants to the one before"
+        )
+    }
+
+    fn plot(&self, table: &mut Table, source: Source<'_>, contenders: usize) {
+        let Self { middle, late, .. } = self;
+        for (figure, time) in [(Figure::HandOff, middle), (Figure::HandOffLate, late)] {
+            table.plot(figure, source, contenders as f64, time.as_secs_f64());
+        }
+    }
 }

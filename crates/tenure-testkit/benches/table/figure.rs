@@ -45,7 +45,13 @@ pub(crate) struct Point {
     pub(crate) is_theirs: bool,
     pub(crate) x: f64,
     pub(crate) y: f64,
+    /// What it rests on was too unsteady to judge by.
+    pub(crate) is_unsure: bool,
 }
+
+/// What is said below a chart that has such a point.
+const UNSURE: &str = "A pale bar with a question mark is none to judge by: what it rests on went \
+                      up and down by more than a factor of two while it was measured.";
 
 impl Point {
     pub(crate) fn new(figure: Figure, source: Source<'_>, x: f64, y: f64) -> Self {
@@ -53,7 +59,16 @@ impl Point {
             Source::Ours(name) => (name, false),
             Source::Theirs(name) => (name, true),
         };
-        Self { figure, name: name.to_owned(), is_theirs, x, y }
+        Self { figure, name: name.to_owned(), is_theirs, x, y, is_unsure: false }
+    }
+
+    pub(crate) fn bar(figure: Figure, source: Source<'_>, value: f64) -> Self {
+        Self::new(figure, source, 0.0, value)
+    }
+
+    pub(crate) fn unsure_if(mut self, unsure: bool) -> Self {
+        self.is_unsure = unsure;
+        self
     }
 }
 
@@ -93,8 +108,15 @@ impl Figure {
         }
     }
 
-    /// What a reader has to know to judge it.
-    pub(crate) fn caption(self) -> &'static str {
+    /// What a reader has to know to judge it, with these points in it.
+    pub(crate) fn caption(self, points: &[Point]) -> String {
+        match points.iter().any(|point| point.figure == self && point.is_unsure) {
+            true => format!("{} {UNSURE}", self.about()),
+            false => self.about().to_owned(),
+        }
+    }
+
+    fn about(self) -> &'static str {
         match self {
             Self::Cycle => {
                 "Acquire and release of a key that nobody else wants, kept alive meanwhile; 1.00 \
@@ -103,16 +125,23 @@ impl Figure {
             Self::Server => {
                 "Each lock is taken and given back. tenure's server, etcd and Redis with \
                  `appendfsync always` answer when a grant is on the disk; with `everysec`, Redis \
-                 answers before and may lose the last second of grants. Redis gives no fence."
+                 answers before and may lose the last second of grants. Redis gives no fence. The \
+                 set-ups are not alike: by REST and on Redis every caller has a connection of its \
+                 own; by gRPC requests and on etcd all share four; on tenure's streams they share \
+                 a few, in messages of many callers, and so do those of Redis with one connection."
             }
             Self::HandOff | Self::HandOffLate => {
-                "From the start of a release to the next grant, whoever gets it. One contender \
+                "From the start of a release to the grant of another, whoever that is; where the \
+                 one who gave it back takes it again before, the time runs on. One contender \
                  stands against a holder in another process; more are spread over four processes \
-                 with one connection each."
+                 with one connection each. Beside them are etcd's own lock, which queues its \
+                 callers, and the usual lock on Redis (`SET NX PX`), whose callers try again \
+                 after 200 ms ± 100 ms: the defaults of node-redlock."
             }
             Self::Keys => {
                 "The time of an acquire while so many other leases stand, in turns on stores of \
-                 each size: medians."
+                 each size: medians. PostgreSQL and tenure's server (on a file) were filled up to \
+                 100,000, the other stores not at all."
             }
             Self::Waiters => {
                 "All wait for one key, and each hands it on as soon as it has it: on `memory:` in \
@@ -176,6 +205,7 @@ impl Figure {
                     name: point.name.clone(),
                     value: point.y,
                     is_theirs: point.is_theirs,
+                    is_unsure: point.is_unsure,
                 });
                 Bars { title, axis, bars: bars.collect(), goal }.draw()
             }

@@ -7,17 +7,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
+use tenure_testkit::servers::postgres::{Postgres, USER};
 use tenure_testkit::servers::redis::start_redis;
 use tokio::task::JoinSet;
 
 use crate::figure::{Figure, Source};
 use crate::machine::{folder, resident};
 use crate::report::{Row, Table, grouped, short};
-use crate::role::{Helper, argument, say};
+use crate::role::{Helper, say};
 use crate::sample::{elapsed_since, key, median, on_all_cores};
 
-/// How many leases stand in each of the stores that are compared.
+/// How many leases stand in each of the stores that are compared, or in the first of them where
+/// filling the last would take too long.
 const SIZES: [u64; 5] = [100, FEW, 10_000, 100_000, MANY];
+const SOME: usize = 4;
 /// The size that the others stand beside.
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
@@ -29,7 +32,7 @@ const GROWTH_MAX: u64 = 16 << 20;
 /// What came of it.
 struct Grown {
     /// The median of an acquire for each of the sizes.
-    times: [Duration; SIZES.len()],
+    times: Vec<(u64, Duration)>,
     /// The memory of the process before the largest was filled, and after.
     before: u64,
     after: u64,
@@ -39,9 +42,8 @@ struct Grown {
 
 pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
     let folder = folder()?;
-    let grown = grow(
-        SIZES.map(|size| format!("file:{}", folder.path().join(format!("{size}.db")).display())),
-    )?;
+    let file = |size| format!("file:{}", folder.path().join(format!("{size}.db")).display());
+    let grown = grow(&SIZES.map(file))?;
     grown.tell_times(table, "file", Some(RATIO_MAX));
     let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let more = grown.after.saturating_sub(grown.before);
@@ -60,12 +62,33 @@ pub(crate) fn measure_redis(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let files = folder.path().display().to_string();
     let server = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &files])?;
-    let mut room = 0;
-    let grown = grow(SIZES.map(|_| {
-        room += 1;
-        format!("redis://{}/{room}", server.address())
-    }))?;
-    grown.tell_times(table, "redis", None);
+    let url = |room| format!("redis://{}/{room}", server.address());
+    let urls: Vec<String> = (1..=SIZES.len()).map(url).collect();
+    grow(&urls)?.tell_times(table, "redis", None);
+    Ok(())
+}
+
+/// The stores of each size are schemas. They have connections enough to be filled in short time.
+pub(crate) fn measure_postgres(table: &mut Table) -> Result<()> {
+    let postgres = Postgres::start(&[])?;
+    let base = postgres.url_for(USER, "postgres");
+    let room = |room: &u64| format!("{base}?schema=room_{room}&connections=32");
+    let urls: Vec<String> = SIZES[..SOME].iter().map(room).collect();
+    grow(&urls)?.tell_times(table, "postgres", None);
+    Ok(())
+}
+
+/// A server for each size, on a file of its own.
+pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
+    let folder = folder()?;
+    let (mut servers, mut urls) = (Vec::new(), Vec::new());
+    for size in &SIZES[..SOME] {
+        let file = folder.path().join(format!("{size}.db")).display().to_string();
+        let mut server = Helper::start("serve", &[&file, ""])?;
+        urls.push(format!("tenure://{}", server.line()?.context("the server ended")?));
+        servers.push(server);
+    }
+    grow(&urls)?.tell_times(table, "server", None);
     Ok(())
 }
 
@@ -73,18 +96,19 @@ impl Grown {
     /// A row for each size; the largest may have a target.
     fn tell_times(&self, table: &mut Table, name: &str, ratio_max: Option<f64>) {
         let few =
-            SIZES.iter().position(|size| *size == FEW).map_or(self.times[0], |at| self.times[at]);
-        for (size, time) in SIZES.into_iter().zip(self.times) {
+            self.times.iter().find(|(size, _)| *size == FEW).map_or(Duration::ZERO, |at| at.1);
+        let largest = self.times.last().map_or(0, |(size, _)| *size);
+        for &(size, time) in &self.times {
             let rows = grouped(size as f64);
             let mut row = Row::new(format!("{name}: rows, acquire at {rows}"), short(time));
             if size != FEW {
                 let ratio = time.as_secs_f64() / few.as_secs_f64();
                 row = row.beside(format!("at 1,000: {}", short(few))).ratio_to_itself(ratio);
-                if let Some(ratio_max) = ratio_max.filter(|_| size == MANY) {
+                if let Some(ratio_max) = ratio_max.filter(|_| size == largest) {
                     row = row.target(&format!("≤ {ratio_max:.2}"), ratio <= ratio_max);
                 }
             }
-            if size == MANY {
+            if size == largest {
                 row = row.note(format!("medians, in turns; filled in {}", short(self.filled)));
             }
             table.add(row);
@@ -94,17 +118,19 @@ impl Grown {
 }
 
 /// Fills a store for each of the sizes, in a process of its own.
-fn grow(urls: [String; SIZES.len()]) -> Result<Grown> {
+fn grow(urls: &[String]) -> Result<Grown> {
     let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
     let mut helper = Helper::start("grow", &urls)?;
-    let times = helper.numbers::<{ SIZES.len() }>()?.map(Duration::from_nanos);
+    let mut times = Vec::new();
+    for _ in &urls {
+        let [size, nanos] = helper.numbers()?;
+        times.push((size, Duration::from_nanos(nanos)));
+    }
     let [before, after, filled] = helper.numbers()?;
     Ok(Grown { times, before, after, filled: Duration::from_nanos(filled) })
 }
 
-pub(crate) fn play(arguments: &[String]) -> Result<()> {
-    let urls = (0..SIZES.len()).map(|at| argument::<String>(arguments, at));
-    let urls = urls.collect::<Result<Vec<_>>>()?;
+pub(crate) fn play(urls: &[String]) -> Result<()> {
     on_all_cores(async move {
         let mut stores = Vec::new();
         for (url, size) in urls.iter().zip(SIZES) {
@@ -126,12 +152,14 @@ pub(crate) fn play(arguments: &[String]) -> Result<()> {
         for (locks, size) in larger {
             fill(locks, 0..*size).await?;
         }
-        say(&acquire_times(&stores).await?.join(" "))?;
+        for line in acquire_times(&stores).await? {
+            say(&line)?;
+        }
         say(&format!("{before} {after} {}", filled.as_nanos()))
     })
 }
 
-/// The median of each store in nanoseconds, taken in turns.
+/// The size of each store and its median in nanoseconds, taken in turns.
 async fn acquire_times(stores: &[(Locks, u64)]) -> Result<Vec<String>> {
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); stores.len()];
     for number in MANY..MANY + SAMPLES {
@@ -139,8 +167,11 @@ async fn acquire_times(stores: &[(Locks, u64)]) -> Result<Vec<String>> {
             times.push(acquire_time(locks, number).await?);
         }
     }
-    let medians = times.iter_mut().map(|times| median(times).context("no samples"));
-    medians.map(|time| Ok(time?.as_nanos().to_string())).collect()
+    let medians = stores.iter().zip(&mut times).map(|((_, size), times)| {
+        let time = median(times).context("no samples")?;
+        Ok(format!("{size} {}", time.as_nanos()))
+    });
+    medians.collect()
 }
 
 async fn acquire_time(locks: &Locks, number: u64) -> Result<Duration> {

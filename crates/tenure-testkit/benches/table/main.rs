@@ -12,7 +12,9 @@
 mod batching;
 mod chart;
 mod command;
+mod commit;
 mod contenders;
+mod contest;
 mod cycle;
 mod figure;
 mod file_load;
@@ -26,6 +28,7 @@ mod raw;
 mod raw_sqlite;
 mod redis_footprint;
 mod report;
+mod rivals;
 mod role;
 mod rule_alone;
 mod sample;
@@ -61,6 +64,8 @@ const SECTIONS: &[Section] = &[
     ("file: hand-off", handoff::measure),
     ("file: rows", growth::measure_file),
     ("redis: rows", growth::measure_redis),
+    ("postgres: rows", growth::measure_postgres),
+    ("server: rows", growth::measure_server),
     ("redis", |table| served::measure(table, "redis")),
     ("postgres", |table| served::measure(table, "postgres")),
     ("nats", |table| served::measure(table, "nats")),

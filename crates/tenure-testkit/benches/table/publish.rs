@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::rfc3339;
 
+use crate::commit;
 use crate::figure::FIGURES;
 use crate::machine::Machine;
 use crate::report::{Row, Table};
@@ -24,6 +25,8 @@ pub(crate) struct Edition {
     command: String,
     date: String,
     machine: Machine,
+    /// Of the source; `None` where that is in no repository.
+    commit: Option<String>,
     versions: Vec<(&'static str, String)>,
 }
 
@@ -38,7 +41,8 @@ impl Edition {
         let now = rfc3339::seconds(SystemClock.wall());
         let date = now.split('T').next().unwrap_or(&now).to_owned();
         let versions = versions::all()?;
-        Ok(Some(Self { folder, command: words.join(" "), date, machine, versions }))
+        let commit = commit::here();
+        Ok(Some(Self { folder, command: words.join(" "), date, machine, commit, versions }))
     }
 
     pub(crate) fn publish(&self, table: &Table) -> Result<()> {
@@ -47,7 +51,8 @@ impl Edition {
             let Some(drawing) = figure.draw(&table.points) else { continue };
             let (title, file) = (figure.title(), format!("{}.svg", figure.slug()));
             fs::write(self.folder.join(&file), drawing)?;
-            charts += &format!("### {title}\n\n![{title}]({file})\n\n{}\n\n", figure.caption());
+            let caption = figure.caption(&table.points);
+            charts += &format!("### {title}\n\n![{title}]({file})\n\n{caption}\n\n");
         }
         fs::write(self.folder.join("README.md"), self.page(table, &charts))?;
         let results = serde_json::to_string_pretty(&self.results(table))? + "\n";
@@ -64,6 +69,8 @@ impl Edition {
         let Machine { processor, cores, memory, kernel, load } = machine;
         let versions: Vec<String> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let commit = self.commit.as_ref().map(|commit| format!("| commit | {commit} |\n"));
+        let commit = commit.unwrap_or_default();
         let summary = table.summary();
         format!(
             "# Benchmarks\n\n\
@@ -79,6 +86,7 @@ impl Edition {
              | kernel | {kernel} |\n\
              | load before | {load} |\n\
              | versions | {} |\n\
+             {commit}\
              | date | {date} |\n\
              | targets | {summary} |\n\n\
              ```sh\n{command}\n```\n\n\
@@ -105,7 +113,7 @@ impl Edition {
         let points = table.points.iter().map(|point| {
             json!({
                 "chart": point.figure.slug(), "series": point.name, "ours": !point.is_theirs,
-                "x": point.x, "y": point.y,
+                "x": point.x, "y": point.y, "unsure": point.is_unsure,
             })
         });
         json!({
@@ -116,6 +124,7 @@ impl Edition {
                 "load": load,
             },
             "versions": versions,
+            "commit": self.commit,
             "rows": rows.collect::<Vec<_>>(),
             "points": points.collect::<Vec<_>>(),
         })

@@ -128,11 +128,15 @@ impl Table {
 
     /// A point of a line: so much (`y`) at so many (`x`).
     pub(crate) fn plot(&mut self, figure: Figure, source: Source<'_>, x: f64, y: f64) {
-        self.points.push(Point::new(figure, source, x, y));
+        self.draw(Point::new(figure, source, x, y));
     }
 
     pub(crate) fn bar(&mut self, figure: Figure, source: Source<'_>, value: f64) {
-        self.plot(figure, source, 0.0, value);
+        self.draw(Point::bar(figure, source, value));
+    }
+
+    pub(crate) fn draw(&mut self, point: Point) {
+        self.points.push(point);
     }
 
     /// Prints the summary; whether no target was missed.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{batching, file_load, footprint, growth, handoff, kept, server};
+use crate::{batching, contest, file_load, footprint, growth, kept, server};
 
 const VARIABLE: &str = "TENURE_BENCH_ROLE";
 
@@ -15,7 +15,7 @@ type Part = fn(&[String]) -> Result<()>;
 const PARTS: &[(&str, Part)] = &[
     ("count commits", batching::play),
     ("load", file_load::play),
-    ("hand off", handoff::play),
+    ("contend", contest::play),
     ("hold leases", footprint::play),
     ("grow", growth::play),
     ("keep alive", kept::play),

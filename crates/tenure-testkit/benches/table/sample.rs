@@ -44,16 +44,21 @@ impl Pairs {
 
     /// Whether the reference went up and down so much that no ratio to it says anything.
     pub(crate) fn is_unsteady(&self) -> bool {
-        let mut values: Vec<f64> = self.0.iter().map(|[_, reference]| *reference).collect();
-        match (quantile(&mut values, 0.1), quantile(&mut values, 0.9)) {
-            (Some(low), Some(high)) => high > low * SPREAD_MAX,
-            _ => true,
-        }
+        is_unsteady(self.0.iter().map(|[_, reference]| *reference))
     }
 
     fn middle(&self, of: impl Fn([f64; 2]) -> f64) -> Result<f64> {
         let mut values: Vec<f64> = self.0.iter().copied().map(of).collect();
         median(&mut values).context("nothing was measured")
+    }
+}
+
+/// Whether these went up and down so much that none of them says anything.
+pub(crate) fn is_unsteady(values: impl Iterator<Item = f64>) -> bool {
+    let mut values: Vec<f64> = values.collect();
+    match (quantile(&mut values, 0.1), quantile(&mut values, 0.9)) {
+        (Some(low), Some(high)) => high > low * SPREAD_MAX,
+        _ => true,
     }
 }
 
@@ -70,6 +75,10 @@ pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)
 
 pub(crate) fn elapsed_since(start: Moment) -> Duration {
     SystemClock.now().since(start)
+}
+
+pub(crate) async fn pause(time: Duration) {
+    SystemClock.sleep_until(SystemClock.now() + time).await;
 }
 
 /// Runs on one thread, as a program with `flavor = "current_thread"` does.

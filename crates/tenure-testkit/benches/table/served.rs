@@ -7,11 +7,12 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::{Kind, Service, fresh_room, kinds};
 
-use crate::figure::{Figure, Source};
-use crate::handoff::{self, pause};
+use crate::contest::Contest;
+use crate::figure::{Figure, Point, Source};
+use crate::handoff;
 use crate::raw::{self, Raw};
 use crate::report::{Better, Row, Table, short};
-use crate::sample::{Pairs, elapsed_since, median, on_all_cores};
+use crate::sample::{Pairs, elapsed_since, median, on_all_cores, pause};
 
 const ROUNDS: usize = 15;
 /// How long a round of one side takes, about.
@@ -54,14 +55,15 @@ async fn cycle(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<b
         .unsure_if(pairs.is_unsteady())
         .note(format!("acquire and release; class {:?}", locks.store().class));
     table.add(row);
-    table.bar(Figure::Cycle, Source::Ours(kind.name), ratio);
+    let bar = Point::bar(Figure::Cycle, Source::Ours(kind.name), ratio);
+    table.draw(bar.unsure_if(pairs.is_unsteady()));
     Ok(locks.store().capabilities.wakes)
 }
 
 fn hand_off(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<()> {
     let before = on_all_cores(trips(kind, service))?;
     let url = service.url(fresh_room(), None);
-    let mut gaps = handoff::gaps(&handoff::contend(&url, TURN, &handoff::TWO)?);
+    let mut gaps = handoff::gaps(&Contest::on(&url, TURN).hold(&handoff::TWO)?);
     let after = on_all_cores(trips(kind, service))?;
     let middle = median(&mut gaps).context("the key never went to the other process")?;
     let beside = |name: &str, each: Duration| {

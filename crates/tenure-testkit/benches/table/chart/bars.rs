@@ -15,6 +15,8 @@ pub(crate) struct Bar {
     pub(crate) value: f64,
     /// Not ours, but what ours is measured against.
     pub(crate) is_theirs: bool,
+    /// Too unsteady to judge by.
+    pub(crate) is_unsure: bool,
 }
 
 /// A figure to be reached, or not to be passed.
@@ -38,7 +40,8 @@ impl Bars {
         let values = self.bars.iter().map(|bar| bar.value);
         let ruler = Ruler::around(self.axis.scale, values.chain(self.goal.map(|goal| goal.value)));
         let names = self.bars.iter().map(|bar| room(&bar.name)).fold(0.0, f64::max);
-        let figure = |bar: &Bar| (self.axis.tick)(bar.value);
+        let mark = |bar: &Bar| if bar.is_unsure { " ?" } else { "" };
+        let figure = |bar: &Bar| (self.axis.tick)(bar.value) + mark(bar);
         let figures = self.bars.iter().map(|bar| room(&figure(bar))).fold(0.0, f64::max);
         let (left, right) = (EDGE + names + GAP, WIDTH - EDGE - figures - GAP);
         let place = |value: f64| left + ruler.share(value) * (right - left);
@@ -54,9 +57,10 @@ impl Bars {
         for (at, bar) in self.bars.iter().enumerate() {
             let top = TOP + at as f64 * STEP + (STEP - BAR) / 2.0;
             let colour = if bar.is_theirs { THEIRS } else { 0 };
+            let pale = if bar.is_unsure { " pale" } else { "" };
             let width = (place(bar.value) - left).max(1.0);
             canvas.push(&format!(
-                "<rect class=\"c{colour} bar\" x=\"{left:.1}\" y=\"{top:.1}\" \
+                "<rect class=\"c{colour} bar{pale}\" x=\"{left:.1}\" y=\"{top:.1}\" \
                  width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\"/>"
             ));
             let line = top + BAR / 2.0 + 4.5;

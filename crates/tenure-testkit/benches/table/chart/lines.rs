@@ -129,6 +129,8 @@ fn marker(canvas: &mut Canvas, at: usize, [x, y]: [f64; 2], told: &str) {
         2 => "M0,-5.5L5,4H-5Z",
         3 => "M0,-6L6,0L0,6L-6,0Z",
         4 => "M0,5.5L5,-4H-5Z",
+        6 => "M-3,-6H3L6,0L3,6H-3L-6,0Z",
+        7 => "M0,-6L2,-2L6,0L2,2L0,6L-2,2L-6,0L-2,-2Z",
         _ => "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z",
     };
     let (colour, told) = (at % COLOURS, super::escaped(told));

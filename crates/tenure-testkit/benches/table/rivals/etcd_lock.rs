@@ -1,54 +1,51 @@
 //! etcd's own lock: its service `v3lockpb.Lock`, with a lease that each caller has made before.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use async_trait::async_trait;
 use tenure_testkit::servers::Server;
 use tenure_testkit::servers::etcd::alone;
 use tonic::transport::Channel;
-
-use super::caller::{Caller, Crowd};
 
 /// Longer than all rounds take.
 const TTL_SECONDS: i64 = 3600;
 
 /// One member that keeps its files in this folder.
-pub(super) fn start(folder: &Path) -> Result<Server> {
+pub(crate) fn start(folder: &Path) -> Result<Server> {
     let files = folder.join("etcd").display().to_string();
     alone(&[&format!("--data-dir={files}")])
 }
 
-/// So many callers over so many connections.
-pub(super) async fn callers(server: &Server, count: usize, connections: usize) -> Result<Crowd> {
-    let mut channels = Vec::new();
-    for _ in 0..connections {
-        let endpoint = Channel::from_shared(format!("http://{}", server.address()))?;
-        channels.push(endpoint.tcp_nodelay(true).connect().await?);
-    }
-    let mut crowd = Crowd::default();
-    for at in 0..count {
-        let channel = channels[at % connections].clone();
-        let lease = LeaseGrantRequest { ttl: TTL_SECONDS };
-        let lease: LeaseGrantResponse =
-            call(&channel, "/etcdserverpb.Lease/LeaseGrant", lease).await?;
-        crowd.push(EtcdLock { channel, name: format!("lock{at}"), lease: lease.id });
-    }
-    Ok(crowd)
+pub(crate) async fn connect(address: impl Display) -> Result<Channel> {
+    let endpoint = Channel::from_shared(format!("http://{address}"))?;
+    Ok(endpoint.tcp_nodelay(true).connect().await?)
 }
 
-struct EtcdLock {
+/// One who wants a lock.
+pub(crate) struct EtcdLock {
     channel: Channel,
     name: String,
     lease: i64,
 }
 
-#[async_trait]
-impl Caller for EtcdLock {
-    async fn cycle(&mut self) -> Result<()> {
+impl EtcdLock {
+    pub(crate) async fn new(channel: Channel, name: String) -> Result<Self> {
+        let lease = LeaseGrantRequest { ttl: TTL_SECONDS };
+        let lease: LeaseGrantResponse =
+            call(&channel, "/etcdserverpb.Lease/LeaseGrant", lease).await?;
+        Ok(Self { channel, name, lease: lease.id })
+    }
+
+    /// Waits for as long as someone else has it. The key is what it is given back by.
+    pub(crate) async fn lock(&self) -> Result<Vec<u8>> {
         let request = LockRequest { name: self.name.clone().into_bytes(), lease: self.lease };
         let LockResponse { key } = call(&self.channel, "/v3lockpb.Lock/Lock", request).await?;
         ensure!(!key.is_empty(), "no key");
+        Ok(key)
+    }
+
+    pub(crate) async fn unlock(&self, key: Vec<u8>) -> Result<()> {
         let request = UnlockRequest { key };
         let UnlockResponse {} = call(&self.channel, "/v3lockpb.Lock/Unlock", request).await?;
         Ok(())

@@ -3,11 +3,12 @@
 use anyhow::{Context, Result};
 
 use super::caller::Crowd;
-use super::{CALLERS, Served, etcd_lock, redis_lock, ways};
-use crate::figure::{Figure, Source};
+use super::{CALLERS, Served, others, ways};
+use crate::figure::{Figure, Point, Source};
 use crate::machine::folder;
 use crate::report::{Better, Row, Table, per_second};
-use crate::sample::{Pairs, median, on_all_cores};
+use crate::rivals::{etcd_lock, redis_lock};
+use crate::sample::{Pairs, is_unsteady, median, on_all_cores};
 
 const ROUNDS: usize = 5;
 /// So many connections carry the requests by gRPC. The streams have as many as is usual.
@@ -24,8 +25,13 @@ const WAYS: [Way; 3] = [
 
 /// What else takes locks: its name, what follows the name of a row, and what is said of it.
 type Rival = (&'static str, &'static str, &'static str);
-const RIVALS: [Rival; 3] = [
+const RIVALS: [Rival; 4] = [
     ("Redis", "", "locked and unlocked, synced; Redis: appendfsync always, 64 connections"),
+    (
+        "together",
+        " (1 connection)",
+        "beside the same Redis with its 64 callers on one connection, which carries them together",
+    ),
     ("everysec", " (everysec)", "beside Redis with everysec, which answers before it has synced"),
     ("etcd's lock", " (etcd)", "beside etcd's own lock, synced; 64 callers on 4 connections"),
 ];
@@ -44,9 +50,10 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
             ways::by_rest(&served, CALLERS).await?,
         ];
         let mut theirs = [
-            redis_lock::callers(&always, CALLERS).await?,
-            redis_lock::callers(&everysec, CALLERS).await?,
-            etcd_lock::callers(&etcd, CALLERS, CONNECTIONS).await?,
+            others::on_redis(&always, CALLERS).await?,
+            others::on_redis_together(&always, CALLERS).await?,
+            others::on_redis(&everysec, CALLERS).await?,
+            others::on_etcd(&etcd, CALLERS, CONNECTIONS).await?,
         ];
         let mut rounds = Vec::new();
         for _ in 0..=ROUNDS {
@@ -90,19 +97,28 @@ fn tell(table: &mut Table, rounds: &[Round]) -> Result<()> {
             table.add(row.unsure_if(pairs.is_unsteady()));
         }
     }
-    let names = ["tenure, gRPC stream", "tenure, gRPC requests", "tenure, REST"];
-    for (way, name) in names.into_iter().enumerate() {
-        let rate = middle(rounds.iter().map(|round| round.ours[way]))?;
-        table.bar(Figure::Server, Source::Ours(name), rate);
+    draw(table, rounds)
+}
+
+fn draw(table: &mut Table, rounds: &[Round]) -> Result<()> {
+    let ours = ["tenure, gRPC stream", "tenure, gRPC requests", "tenure, REST"];
+    for (way, name) in ours.into_iter().enumerate() {
+        bar(table, Source::Ours(name), rounds.iter().map(|round| round.ours[way]))?;
     }
-    let names = ["Redis, appendfsync always", "Redis, appendfsync everysec", "etcd's own lock"];
-    for (rival, name) in names.into_iter().enumerate() {
-        let rate = middle(rounds.iter().map(|round| round.theirs[rival]))?;
-        table.bar(Figure::Server, Source::Theirs(name), rate);
+    let theirs =
+        ["Redis, always", "Redis, always, 1 connection", "Redis, everysec", "etcd's own lock"];
+    for (rival, name) in theirs.into_iter().enumerate() {
+        bar(table, Source::Theirs(name), rounds.iter().map(|round| round.theirs[rival]))?;
     }
     Ok(())
 }
 
-fn middle(rates: impl Iterator<Item = f64>) -> Result<f64> {
-    median(&mut rates.collect::<Vec<_>>()).context("nothing was measured")
+fn bar(
+    table: &mut Table,
+    source: Source<'_>,
+    rates: impl Iterator<Item = f64> + Clone,
+) -> Result<()> {
+    let rate = median(&mut rates.clone().collect::<Vec<_>>()).context("nothing was measured")?;
+    table.draw(Point::bar(Figure::Server, source, rate).unsure_if(is_unsteady(rates)));
+    Ok(())
 }

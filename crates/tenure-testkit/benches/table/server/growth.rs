@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 
-use super::{Served, redis_lock, ways};
+use super::{Served, others, ways};
 use crate::figure::{Figure, Source};
 use crate::machine::{allow_files, folder};
 use crate::report::{Better, Row, Table, grouped, per_second};
+use crate::rivals::redis_lock;
 use crate::sample::{Pairs, on_all_cores};
 
 const CONNECTIONS: [usize; 4] = [1, 10, 100, 1_000];
@@ -22,8 +23,8 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
         let rates = on_all_cores(async {
             let mut rest = ways::by_rest(&served, count).await?;
             let mut grpc = ways::by_grpc(&served, count, count).await?;
-            let mut always = redis_lock::callers(&always, count).await?;
-            let mut everysec = redis_lock::callers(&everysec, count).await?;
+            let mut always = others::on_redis(&always, count).await?;
+            let mut everysec = others::on_redis(&everysec, count).await?;
             let mut rates = Rates::default();
             for round in 0..=ROUNDS {
                 let synced = always.grants_per_second().await?;

@@ -1,12 +1,11 @@
 //! tenure's server on the embedded store, in a process of its own.
 
 mod caller;
-mod etcd_lock;
 mod forrst;
 mod grants;
 mod growth;
 mod latency;
-mod redis_lock;
+mod others;
 mod rest;
 mod start;
 mod streams;
