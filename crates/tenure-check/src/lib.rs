@@ -11,7 +11,7 @@
 //! | [`beliefs`] | no two believe in the same key at once |
 //! | [`sink`] | a resource that checks the fence, and that it let nothing stale through |
 //! | [`linear`] | every answer fits one order of events on a fenced mutex |
-//! | [`waiters`] | nobody waits too long, no orphan outlives its ttl, every outcome is known |
+//! | [`waiters`] | nobody waits too long, no orphan outlives its ttl, every claim is answered |
 //! | [`stay`] | how long a lease may stay when nobody gives it back |
 //! | [`verdict`] | all of them, and what they found |
 //!

@@ -69,13 +69,44 @@ impl<'a> Stay<'a> {
     /// was answered.
     #[must_use]
     pub fn doubt(&self, claim: &Claim) -> Option<u64> {
-        let Claim { worker, .. } = *claim;
+        Some(self.lasts(claim, self.unheard(claim)?))
+    }
+
+    /// When a claim was given up on that was never answered; `None` where it was.
+    fn unheard(&self, claim: &Claim) -> Option<u64> {
+        match claim.answer {
+            Answer::None => Some(self.history.gone(claim.worker)),
+            Answer::Failed { at, unknown: true } => Some(at),
+            Answer::Granted { .. } | Answer::Held { .. } | Answer::Failed { .. } => None,
+        }
+    }
+
+    /// When a claim can have been granted its key at the latest although nobody was told; `None`
+    /// where that cannot have been.
+    #[must_use]
+    pub fn landing(&self, claim: &Claim) -> Option<u64> {
         let last = match claim.answer {
-            Answer::None => self.history.gone(worker),
-            Answer::Failed { at, unknown: true } => at,
-            Answer::Granted { .. } | Answer::Held { .. } | Answer::Failed { .. } => return None,
+            // One of its tries may have been granted, and it did not live to undo that.
+            Answer::Held { at } if self.options.is_lossy && claim.wait != Some(0) => {
+                let undone = self.history.awake_for(claim.worker, at, 2 * self.slack(at, at));
+                let killed = self.history.killed(claim.worker)?;
+                (killed <= undone).then_some(at)?
+            }
+            _ => self.unheard(claim)?,
         };
-        Some(self.lasts(claim, last))
+        Some(self.landed(claim.worker, last))
+    }
+
+    /// Until when a claim that was granted its key no later than `landing`, and never told, may
+    /// keep it from one that waits. Where those who ask time a lease, this one does.
+    #[must_use]
+    pub fn outlasts(&self, claim: &Claim, landing: u64, waiter: &Claim) -> u64 {
+        if !self.options.is_observed {
+            return self.lasts(claim, landing);
+        }
+        let from = landing.max(waiter.asked);
+        let length = claim.ttl.saturating_add(self.slack(from, from.saturating_add(claim.ttl)));
+        self.rearmed(self.history.awake_for(waiter.worker, from, length), length)
     }
 
     /// Until when a claim may hold its key that waited in vain: its last try may have been granted

@@ -46,9 +46,14 @@ impl Checker {
         match self {
             Self::Fences => "fences only grow",
             Self::Beliefs => "no two believe in one key at once",
-            Self::Sink => "no stale write is accepted",
+            Self::Sink => {
+                "a resource that checks fences takes nothing stale, and refuses nobody who believes"
+            }
             Self::Linear => "every answer fits one order of events",
-            Self::Waiters => "nobody waits too long, and every outcome is known",
+            Self::Waiters => {
+                "nobody waits too long, a dead holder's key is free in time, and every claim is \
+                 answered"
+            }
         }
     }
 }

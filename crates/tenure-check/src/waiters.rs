@@ -1,4 +1,4 @@
-//! Nobody waits too long, no orphan outlives its ttl, and every outcome is known.
+//! Nobody waits too long, no orphan outlives its ttl, and every claim is answered.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// The time that a worker was stopped for is not its own: whoever waits meanwhile may wait so much
 /// longer. A store that is slow is slow for waiters too ([`Stay::slack`]). What a worker had sent
 /// before it was killed may land while its way to the store was not well, and one that was never
-/// answered may have held the key for a ttl.
+/// answered may have held the key for a ttl, unless all that it had sent had landed when the next
+/// was granted the key.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let stay = Stay::new(history, options);
     for (key, claims) in history.by_key() {
@@ -60,6 +61,8 @@ fn late(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<String> {
 struct Abandoned<'a> {
     claim: &'a Claim,
     fence: u64,
+    /// When nobody else can have had the key: it was granted, and not taken by force.
+    sole: u64,
     /// The last moment at which the worker can have prolonged it.
     last: u64,
 }
@@ -67,7 +70,9 @@ struct Abandoned<'a> {
 fn abandoned<'a>(history: &History, claim: &'a Claim) -> Option<Abandoned<'a>> {
     let (granted, fence) = claim.grant()?;
     let last = history.killed(claim.worker)?.max(granted);
-    claim.release.is_none().then_some(Abandoned { claim, fence, last })
+    let is_forced = history.is_forced(&claim.key, fence);
+    let sole = if is_forced { claim.asked } else { granted };
+    claim.release.is_none().then_some(Abandoned { claim, fence, sole, last })
 }
 
 /// Whether someone waited in vain for the key of one that was killed.
@@ -77,7 +82,7 @@ fn orphaned(
     claims: &[&Claim],
     stay: &Stay<'_>,
 ) -> Option<(String, u64)> {
-    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last } = orphan;
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, .. } = orphan;
     let landed = stay.landed(*worker, *last);
     claims.iter().find_map(|waiter| {
         let answered = waiter.answer.at().unwrap_or_else(|| history.gone(waiter.worker));
@@ -88,7 +93,7 @@ fn orphaned(
         }
         let length = ttl.saturating_add(stay.slack(from, from.saturating_add(*ttl)));
         let free_by = stay.rearmed(history.awake_for(waiter.worker, from, length), length);
-        let free_by = after_doubts(free_by, waiter, claims, stay);
+        let free_by = after_doubts(free_by, orphan.sole, waiter, claims, stay);
         let waited = waiter.asked <= free_by && answered > free_by;
         let taken = |other: &&Claim| {
             other.grant().is_some_and(|(at, other)| other > *fence && at <= free_by)
@@ -106,15 +111,23 @@ fn orphaned(
 }
 
 /// When a key is free for sure, with all who were never answered and may have had it before that.
-fn after_doubts(free_by: u64, waiter: &Claim, claims: &[&Claim], stay: &Stay<'_>) -> u64 {
+/// Whatever had landed by `sole` was over when the orphan was granted the key.
+fn after_doubts(
+    free_by: u64,
+    sole: u64,
+    waiter: &Claim,
+    claims: &[&Claim],
+    stay: &Stay<'_>,
+) -> u64 {
     let mut free_by = free_by;
     for other in claims {
         if other.asked > free_by {
             break;
         }
         let is_other = (other.worker, other.asked) != (waiter.worker, waiter.asked);
-        if let Some(until) = stay.doubt(other).filter(|_| is_other) {
-            free_by = free_by.max(until);
+        let landing = stay.landing(other).filter(|landing| is_other && *landing > sole);
+        if let Some(landing) = landing {
+            free_by = free_by.max(stay.outlasts(other, landing, waiter));
         }
     }
     free_by
@@ -122,7 +135,7 @@ fn after_doubts(free_by: u64, waiter: &Claim, claims: &[&Claim], stay: &Stay<'_>
 
 /// Whether someone was told that a key is held long after the last who could hold it was killed.
 fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Option<(String, u64)> {
-    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last } = orphan;
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, .. } = orphan;
     // Nothing that was asked for after the next grant says anything about this lease.
     let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > *fence));
     let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);
@@ -239,6 +252,40 @@ mod tests {
         let mut sample = takeover(100 + 9 * TTL);
         sample.asked(3, "k", 40, 0).killed(3, 60);
         assert_eq!(found(&sample, Waiters).len(), 1);
+    }
+
+    /// What is found where those who ask time the leases themselves.
+    fn observed(sample: &Sample) -> usize {
+        let options = crate::Options { is_observed: true, ..crate::sample::options() };
+        crate::check(&sample.history(), &options).of(Waiters).count()
+    }
+
+    #[test]
+    fn what_had_landed_before_the_orphan_was_granted_the_key_excuses_nothing() {
+        let doubted = |asked, answered| {
+            let mut sample = takeover(100 + 9 * TTL);
+            sample.asked(3, "k", asked, 0);
+            sample.next(3, answered, What::Failed { kind: "Unknown".into(), unknown: true });
+            sample.killed(3, answered + 1);
+            sample
+        };
+        assert_eq!(observed(&doubted(1, 5)), 1);
+        // What was under way for as long as the network was broken may have come after it.
+        let mut late = doubted(1, 5);
+        late.note(3, 0, "", 2, What::Paused);
+        late.note(3, 0, "", 8 * TTL, What::Resumed);
+        assert_eq!(observed(&late), 0);
+    }
+
+    #[test]
+    fn one_that_waits_times_the_lease_of_whoever_was_never_answered() {
+        let doubted = |granted| {
+            let mut sample = takeover(granted);
+            sample.asked(3, "k", 1_000, 0).killed(3, 1_100);
+            observed(&sample)
+        };
+        assert_eq!(doubted(100 + 2 * TTL), 0);
+        assert_eq!(doubted(100 + 4 * TTL), 1);
     }
 
     #[test]
