@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use tenure::claim::{
 use tenure::planted::Bug;
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
-use tenure::{ErrorKind, Fence, Key, Lease, Result, Status, Store};
+use tenure::{Error, ErrorKind, Fence, Key, Lease, Result, Status, Store};
 
 thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
@@ -52,7 +52,14 @@ pub enum StoreBug {
     FenceRestarts,
     /// The same owner's repeated request is refused.
     NotIdempotent,
+    /// A lease stays for several times the ttl that was asked for.
+    ExpiresLate,
+    /// A connection that has failed once is never made anew.
+    NeverReconnects,
 }
+
+/// How many times its ttl a lease stays that ends late.
+const LATE: u32 = 6;
 
 /// A store with one bug.
 #[derive(Debug)]
@@ -60,13 +67,39 @@ pub struct Mutant {
     inner: Arc<dyn Store>,
     bug: StoreBug,
     restarted: AtomicU64,
+    /// Whether its connection has failed.
+    failed: AtomicBool,
 }
 
 impl Mutant {
     /// `inner` with `bug`.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, bug: StoreBug) -> Self {
-        Self { inner, bug, restarted: AtomicU64::new(0) }
+        Self { inner, bug, restarted: AtomicU64::new(0), failed: AtomicBool::new(false) }
+    }
+
+    /// What comes of work on a connection that is never made anew.
+    async fn connected<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let is_sticky = self.bug == StoreBug::NeverReconnects;
+        if is_sticky && self.failed.load(Ordering::SeqCst) {
+            return Err(Error::unavailable("the connection is gone"));
+        }
+        let answer = work.await;
+        let is_gone =
+            |error: &Error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);
+        if answer.as_ref().is_err_and(is_gone) {
+            self.failed.store(true, Ordering::SeqCst);
+        }
+        answer
+    }
+
+    /// Asks for a lease of another ttl, and says that it has the one that was asked for.
+    async fn take_for(&self, ttl: Duration, claim: &Claim) -> Result<Attempt> {
+        let other = Claim { ttl, ..claim.clone() };
+        Ok(match self.inner.try_acquire(&other).await? {
+            Attempt::Granted(lease) => Attempt::Granted(told(lease, claim.ttl)),
+            held @ Attempt::Held(_) => held,
+        })
     }
 
     async fn take_anyway(&self, claim: &Claim) -> Result<Attempt> {
@@ -93,17 +126,8 @@ impl Store for Mutant {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         match self.bug {
-            StoreBug::ExpiresEarly => {
-                let short = Claim { ttl: claim.ttl.mul_f64(0.7), ..claim.clone() };
-                match self.inner.try_acquire(&short).await? {
-                    Attempt::Granted(lease) => Ok(Attempt::Granted(Lease {
-                        ttl: claim.ttl,
-                        remaining: claim.ttl,
-                        ..lease
-                    })),
-                    held @ Attempt::Held(_) => Ok(held),
-                }
-            }
+            StoreBug::ExpiresEarly => self.take_for(claim.ttl.mul_f64(0.7), claim).await,
+            StoreBug::ExpiresLate => self.take_for(claim.ttl * LATE, claim).await,
             StoreBug::IgnoresCondition => self.take_anyway(claim).await,
             StoreBug::FailureIsHeld => match self.inner.try_acquire(claim).await {
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
@@ -116,6 +140,7 @@ impl Store for Mutant {
                 let strict = Claim { reentry: Reentry::Refuse, ..claim.clone() };
                 self.inner.try_acquire(&strict).await
             }
+            StoreBug::NeverReconnects => self.connected(self.inner.try_acquire(claim)).await,
             StoreBug::RenewRevives | StoreBug::ReleaseTakesAny | StoreBug::NoWakeUp => {
                 self.inner.try_acquire(claim).await
             }
@@ -123,7 +148,14 @@ impl Store for Mutant {
     }
 
     async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
-        let answer = self.inner.renew(renewal).await?;
+        if self.bug == StoreBug::ExpiresLate {
+            let longer = Renewal { ttl: renewal.ttl * LATE, ..renewal.clone() };
+            return Ok(match self.inner.renew(&longer).await? {
+                Renewed::Renewed(lease) => Renewed::Renewed(told(lease, renewal.ttl)),
+                lost @ Renewed::Lost(_) => lost,
+            });
+        }
+        let answer = self.connected(self.inner.renew(renewal)).await?;
         if self.bug == StoreBug::RenewRevives && answer == Renewed::Lost(None) {
             let Grant { key, owner, .. } = renewal.grant.clone();
             let holder = tenure::Holder::this_process();
@@ -146,7 +178,7 @@ impl Store for Mutant {
             StoreBug::FenceRestarts => {
                 self.inner.release(&Grant { fence: None, ..grant.clone() }).await?
             }
-            _ => self.inner.release(grant).await?,
+            _ => self.connected(self.inner.release(grant)).await?,
         };
         if let Released::Released(status) = &answer {
             self.restarted.store(status.fence.get(), Ordering::SeqCst);
@@ -155,27 +187,32 @@ impl Store for Mutant {
     }
 
     async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
-        self.inner.force_release(eviction).await
+        self.connected(self.inner.force_release(eviction)).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
-        self.inner.inspect(key).await
+        self.connected(self.inner.inspect(key)).await
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {
-        self.inner.list(query).await
+        self.connected(self.inner.list(query)).await
     }
 
     async fn watch(&self, key: &Key) -> Result<Watch> {
         match self.bug {
             StoreBug::NoWakeUp => Ok(Watch::never()),
-            _ => self.inner.watch(key).await,
+            _ => self.connected(self.inner.watch(key)).await,
         }
     }
 
     async fn agree(&self, pledge: &Pledge) -> Result<String> {
-        self.inner.agree(pledge).await
+        self.connected(self.inner.agree(pledge)).await
     }
+}
+
+/// A lease that is said to have this ttl.
+fn told(lease: Lease, ttl: Duration) -> Lease {
+    Lease { ttl, remaining: ttl, ..lease }
 }
 
 fn nobody(claim: &Claim) -> Status {

@@ -33,6 +33,8 @@ const PLANTED: &[(&str, Planted, &str)] = &[
     ("V16", Client(Bug::UnboundedRenewal), "ambiguity::a_renewal_that_hangs_costs_nothing"),
     ("fence", Store(StoreBug::FenceRestarts), "fencing::grows_across_release"),
     ("retry", Store(StoreBug::NotIdempotent), "ownership::the_same_owner_gets_the_same_grant"),
+    ("late", Store(StoreBug::ExpiresLate), "expiry::a_lease_ends_with_its_ttl_and_not_before"),
+    ("gone", Store(StoreBug::NeverReconnects), "ambiguity::a_store_that_is_down_is_not_a_held_key"),
 ];
 
 fn memory(bug: Option<StoreBug>) -> Maker {
