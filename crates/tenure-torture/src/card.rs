@@ -70,10 +70,7 @@ pub(crate) fn render(outcome: &Outcome, setting: &Setting) -> String {
     let rows = faults(outcome).into_iter();
     let rows = rows.map(|(kind, count)| vec![kind.text().to_owned(), count.to_string()]);
     card += &table(&["fault", "times"], rows);
-    let _ = write!(card, "\n## Operations: {operations}\n\n");
-    let rows = judgement.tally.rows();
-    let rows = rows.map(|(name, count)| vec![name.to_owned(), count.to_string()]);
-    card += &table(&["operation", "times"], rows);
+    card += &counted(outcome);
     card += &found(outcome, violations);
     card += &controls(outcome);
     card
@@ -81,10 +78,13 @@ pub(crate) fn render(outcome: &Outcome, setting: &Setting) -> String {
 
 fn facts(outcome: &Outcome, setting: &Setting) -> String {
     let order = &outcome.order;
-    let rows = [
+    let mut rows = vec![
         ("store", outcome.version.clone()),
         ("set up as", order.subject.configuration.to_owned()),
         ("tenure", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    rows.extend(setting.commit.clone().map(|commit| ("commit", commit)));
+    rows.extend([
         (
             "workers",
             format!(
@@ -93,11 +93,31 @@ fn facts(outcome: &Outcome, setting: &Setting) -> String {
             ),
         ),
         ("length", format!("{} s", outcome.fought.as_secs())),
+        (
+            "excused",
+            format!(
+                "{} % of the time of all workers: something was wrong, or had just been",
+                outcome.judgement.excused.percent()
+            ),
+        ),
         ("seed", order.seed.to_string()),
         ("date", setting.date.clone()),
         ("machine", setting.machine.clone()),
-    ];
-    table(&["", ""], rows.map(|(name, value)| vec![name.to_owned(), value]))
+    ]);
+    table(&["", ""], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]))
+}
+
+fn counted(outcome: &Outcome) -> String {
+    let tally = &outcome.judgement.tally;
+    let row = |(name, count): (&str, u64)| vec![name.to_owned(), count.to_string()];
+    let heads = ["operation", "times"];
+    let answered = table(&heads, tally.answered().map(row));
+    let others = table(&heads, tally.others().map(row));
+    let operations = tally.operations();
+    format!(
+        "\n## Operations: {operations}\n\nThose that the store answered:\n\n{answered}\nBeside \
+         these, without an answer or with an error, and not counted:\n\n{others}"
+    )
 }
 
 fn class(outcome: &Outcome) -> String {
@@ -153,7 +173,10 @@ fn controls(outcome: &Outcome) -> String {
          server's clock is stepped: some stores measure leases with it, and what is promised is \
          promised for clocks that run at about the same rate. One that runs a little fast says so \
          above, and what becomes of one that runs faster than that is shown among the set-ups that \
-         must fail.\n",
+         must fail.\n- No power is cut: what a process that is killed has written stays with the \
+         operating system, so nothing that was not synced is lost here. A machine that comes back \
+         without it is simulated (`crates/tenure-testkit/tests/simulation.rs`), and a disk that \
+         does not sync is tried out with `file:` (`crates/tenure-testkit/tests/disk.rs`).\n",
         outcome.judgement.verdict.stale_refused,
         control(outcome)
     )
@@ -176,7 +199,9 @@ mod tests {
     #[test]
     fn a_card_tells_all() {
         let (date, machine) = ("2026-11-17".to_owned(), "2 cores, Linux 6".to_owned());
-        let card = render(&outcome(), &Setting { date, machine });
+        let commit = Some("0123abc and changes".to_owned());
+        let setting = Setting { date, machine, commit };
+        let card = render(&outcome(), &setting);
         for line in [
             "# Guarantee card: object/seaweedfs",
             "<!-- summary | [object/seaweedfs](object-seaweedfs.md) | Sample 4.47 | F | 0 | 1 \
@@ -187,10 +212,15 @@ mod tests {
             "| fences | fences only grow | 0 |",
             "## Violations: 1",
             "| machine | 2 cores, Linux 6 |",
+            "| commit | 0123abc and changes |",
+            "| excused | 0 % of the time of all workers: something was wrong, or had just been |",
         ] {
             assert!(card.lines().any(|found| found == line), "no {line:?} in:\n{card}");
         }
         assert!(card.contains("not exercised"), "{card}");
+        assert!(card.contains("No power is cut"), "{card}");
+        let card = render(&outcome(), &Setting { commit: None, ..setting });
+        assert!(!card.contains("| commit |"), "{card}");
     }
 
     #[test]

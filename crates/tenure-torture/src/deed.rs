@@ -26,7 +26,9 @@ pub(crate) struct Deed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub(crate) enum Done {
-    /// The store was asked who holds the key, and said.
+    /// The store is about to be asked who holds the key.
+    LookAsked,
+    /// It said.
     Looked,
     /// It did not say.
     LookFailed {

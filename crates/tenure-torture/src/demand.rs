@@ -15,6 +15,7 @@ pub(crate) struct Demand {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reached {
     pub(crate) faults: usize,
+    /// Those that the store answered.
     pub(crate) operations: u64,
     /// Stale writes that the counter without a fence took.
     pub(crate) stale: usize,

@@ -57,6 +57,8 @@ pub(crate) struct Fleet {
     started: u64,
     /// Which part of the network each worker has ever used.
     pub(crate) links: BTreeMap<u64, usize>,
+    /// Those who did not end when their time was over.
+    pub(crate) stuck: Vec<u64>,
 }
 
 impl Fleet {
@@ -65,8 +67,8 @@ impl Fleet {
         let log = Recorder::append(&plan.folder.join("history-fleet.jsonl"), 0)?;
         let places = (0..plan.workers).map(|_| None).collect();
         let rates = vec![100; plan.workers];
-        let links = BTreeMap::new();
-        Ok(Self { plan, places, rates, log, started: 0, links })
+        let (links, stuck) = (BTreeMap::new(), Vec::new());
+        Ok(Self { plan, places, rates, log, started: 0, links, stuck })
     }
 
     /// Starts the workers, to work until then.
@@ -92,15 +94,17 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits for the workers to end, no longer than until `latest`. One that does not is stuck, and
-    /// its last question stays without an answer in the history.
+    /// Waits for the workers to end, no longer than until `latest`. One that does not is stuck: it
+    /// is ended and remembered, and its last question stays without an answer in the history.
     pub(crate) async fn dismiss(&mut self, latest: Moment) -> Result<()> {
         self.resume(|_| true)?;
         while self.places.iter().any(Option::is_some) && SystemClock.now() < latest {
             self.bury()?;
             SystemClock.sleep_until(SystemClock.now() + Duration::from_millis(10)).await;
         }
+        self.bury()?;
         for worker in self.places.iter_mut().flatten() {
+            self.stuck.push(worker.number);
             let _ = worker.child.start_kill();
             let _ = worker.child.wait().await;
             clockwork::clean(worker.pid);

@@ -11,13 +11,16 @@ use tenure::error::Chain;
 use tenure::store::Timing;
 use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
+use crate::answered::{Excuses, astray};
 use crate::demand::Reached;
+use crate::excused::Excused;
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
 use crate::merge::{Merged, merge, read};
 use crate::outages::{Place, Windows};
+use crate::questions::questions;
 use crate::tally::Tally;
-use crate::{kept, same, undone, woken};
+use crate::{answered, kept, same, undone, woken};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
@@ -39,8 +42,12 @@ pub(crate) struct Judgement {
     pub(crate) same: Vec<String>,
     /// That releases woke nobody, where that can be told.
     pub(crate) woken: Option<Vec<String>>,
+    /// Questions that failed for no reason, or were not answered.
+    pub(crate) answered: Vec<String>,
     pub(crate) tally: Tally,
     pub(crate) reached: Reached,
+    /// For how much of the time something was wrong, or may have been.
+    pub(crate) excused: Excused,
     pub(crate) torn: usize,
 }
 
@@ -54,17 +61,20 @@ impl Judgement {
 
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
     /// and how much they found; nothing is told of what could not be judged.
-    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<usize>); 5] {
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<usize>); 6] {
         let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
         // What was not decided was not shown to be well.
         let decided = "there is no key whose order of events was too much to decide";
         let same = "who asks again with its owner is given the same grant";
+        let mostly = "of those who wait, three in four at the least are woken by the release";
+        let answered = "no question fails while nothing is wrong, and each is answered in time";
         let (undone, woken) = (self.undone.as_ref(), self.woken.as_ref());
         [
             ("kept", goes_on, Some(self.kept.len())),
             ("undone", "what nobody was told of is given back", undone.map(Vec::len)),
             ("same", same, Some(self.same.len())),
-            ("woken", "a release wakes who waits for it", woken.map(Vec::len)),
+            ("woken", mostly, woken.map(Vec::len)),
+            ("answered", answered, Some(self.answered.len())),
             ("undecided", decided, Some(self.verdict.undecided.len())),
         ]
     }
@@ -76,10 +86,12 @@ impl Judgement {
         let undone = self.undone.iter().flatten().map(|text| format!("undone: {text}"));
         let same = self.same.iter().map(|text| format!("same: {text}"));
         let woken = self.woken.iter().flatten().map(|text| format!("woken: {text}"));
+        let answered = self.answered.iter().map(|text| format!("answered: {text}"));
         let undecided = self.verdict.undecided.iter();
         let undecided = undecided.map(|key| format!("undecided: the order of events on {key}"));
         let violations = self.verdict.violations.iter().map(of);
-        violations.chain(kept).chain(undone).chain(same).chain(woken).chain(undecided).collect()
+        let own = kept.chain(undone).chain(same).chain(woken).chain(answered);
+        violations.chain(own).chain(undecided).collect()
     }
 }
 
@@ -97,6 +109,8 @@ pub(crate) struct Case<'a> {
     pub(crate) lags: &'a [(u64, u64)],
     /// Keys that are still held.
     pub(crate) left: &'a [String],
+    /// Workers that did not end when their time was over.
+    pub(crate) stuck: &'a [u64],
 }
 
 /// Judges a run.
@@ -106,8 +120,11 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
     let reached = Reached::new(&lines.records, &tally, case.struck.len());
+    let questions = questions(&lines.records, &deeds);
     lines.deeds = deeds.clone();
-    let Merged { records, away, rearms } = merge(lines, case.struck, case.place, case.links);
+    let Merged { records, away, broken, rearms } =
+        merge(lines, case.struck, case.place, case.links);
+    let excused = Excused::new(&records, &broken);
     let claims = grants(&records);
     let history = History::new(records);
     let is_observed = case.timing == Timing::Observer;
@@ -118,7 +135,11 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let undone = (!is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
     let woken = case.wakes.then(|| woken::check(&history)).flatten();
-    Ok(Judgement { verdict, kept, undone, same, woken, tally, reached, torn })
+    let Place { subject, patience } = case.place;
+    let astray = if subject.signs { astray(case.struck) } else { BTreeMap::new() };
+    let excuses = Excuses { broken: &broken, astray: &astray, patience, stuck: case.stuck };
+    let answered = answered::check(&history, &options, &questions, excuses);
+    Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
 }
 
 fn options(case: &Case<'_>, is_observed: bool, rearms: Windows) -> Options {

@@ -13,6 +13,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
 
+mod answered;
 mod arena;
 mod args;
 mod card;
@@ -22,9 +23,11 @@ mod deed;
 mod demand;
 mod dice;
 mod disk;
+mod excused;
 mod fault;
 mod fleet;
 mod force;
+mod hunt;
 mod job;
 mod journal;
 mod judge;
@@ -34,6 +37,7 @@ mod merge;
 mod nemesis;
 mod outages;
 mod planted;
+mod questions;
 mod report;
 mod run;
 mod same;
@@ -153,13 +157,13 @@ async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bo
 async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     let length = args.control_length();
     let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
-    let hunts = planted::hunt(filter, store, length, seed, args.keep).await?;
+    let hunts = hunt::hunt(filter, store, length, seed, args.keep).await?;
     // The page tells of all bugs, each on its own store, or it stays as it is.
     if let Some(shelf) = shelf.filter(|_| filter.is_empty() && store.is_none()) {
         let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
         shelf.put_hunts(&hunts, &more)?;
     }
-    Ok(hunts.iter().all(planted::Hunt::is_good))
+    Ok(hunts.iter().all(hunt::Hunt::is_good))
 }
 
 #[cfg(test)]

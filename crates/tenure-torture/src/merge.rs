@@ -46,6 +46,8 @@ pub(crate) struct Merged {
     pub(crate) records: Vec<Record>,
     /// When each worker could not reach the store, or stood still, and not a moment longer.
     pub(crate) away: BTreeMap<u64, Windows>,
+    /// The same, for as long as anything of it may be left in a connection.
+    pub(crate) broken: BTreeMap<u64, Windows>,
     /// When the server was away, if leases begin anew after that.
     pub(crate) rearms: Windows,
 }
@@ -78,7 +80,7 @@ pub(crate) fn merge(
             records.push(record(*until, What::Resumed));
         }
     }
-    Merged { records, away, rearms: rearms(struck, place.subject) }
+    Merged { records, away, broken, rearms: rearms(struck, place.subject) }
 }
 
 fn rearms(struck: &[Struck], subject: Subject) -> Windows {

@@ -34,8 +34,8 @@ pub(crate) enum Extent {
 impl Extent {
     fn after(self, kind: Kind, place: Place) -> Duration {
         let Place { subject, patience } = place;
-        let is_server = kind.aim() == Aim::Server;
-        let recovers = if is_server { subject.recovers } else { Duration::ZERO };
+        let is_started_again = matches!(kind, Kind::ServerKill | Kind::ServerRestart);
+        let recovers = if is_started_again { subject.recovers } else { Duration::ZERO };
         let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
         match self {
             Self::Bare => recovers + GRACE / 3,
@@ -104,7 +104,8 @@ impl Outages {
     }
 }
 
-fn joined(mut windows: Windows) -> Windows {
+/// The same windows in order, and those that overlap as one.
+pub(crate) fn joined(mut windows: Windows) -> Windows {
     windows.sort_unstable();
     let mut joined = Windows::new();
     for (from, until) in windows {
@@ -219,6 +220,16 @@ mod tests {
             blocked(&records, &struck),
             [(11 * SECOND, 13 * SECOND), (15 * SECOND, 16 * SECOND)]
         );
+    }
+
+    #[test]
+    fn only_a_server_that_was_started_again_has_to_recover() {
+        let subject = crate::subject::named("object/seaweedfs").unwrap();
+        let place = Place { subject, patience: Duration::ZERO };
+        let after = |kind| Extent::Connections.after(kind, place);
+        assert_eq!(after(Kind::ServerKill), GRACE + subject.recovers);
+        assert_eq!(after(Kind::ServerRestart), GRACE + subject.recovers);
+        assert_eq!(after(Kind::ServerPause), GRACE);
     }
 
     #[test]

@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tenure::planted::Bug;
 use tenure::{LocksBuilder, Store};
 use tenure_testkit::mutants::{Mutant, StoreBug};
 
 use crate::fault::Kind;
 use crate::job::Style;
-use crate::run::{Order, Outcome, run};
-use crate::subject::{self, Subject};
+use crate::run::Order;
+use crate::subject;
 
 /// A bug of the client, or of the store.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +24,11 @@ enum What {
 /// A bug, and the set-up in which it shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planted {
-    name: &'static str,
+    pub(crate) name: &'static str,
     what: What,
     /// The checker that has to find it.
-    finder: &'static str,
-    store: &'static str,
+    pub(crate) finder: &'static str,
+    pub(crate) store: &'static str,
     style: Style,
     kinds: &'static [Kind],
     operation_timeout: Duration,
@@ -37,10 +37,6 @@ pub(crate) struct Planted {
 }
 
 const PATIENT: Duration = Duration::from_secs(9);
-
-/// How often a bug is tried out until it is found, each time with the next seed: in some runs the
-/// faults miss what they have to hit.
-const TRIES: u64 = 3;
 
 /// For what shows only when several things fall together.
 const LONG: Duration = Duration::from_secs(70);
@@ -57,7 +53,7 @@ const CLIENT: Planted = Planted {
 };
 
 /// All of them. Each is tried out on one store, with the faults that bring it to light.
-const ALL: &[Planted] = &[
+pub(crate) const ALL: &[Planted] = &[
     Planted { name: "cached-belief", style: Style::Long, ..CLIENT },
     Planted {
         name: "forgotten-reply",
@@ -179,6 +175,20 @@ const ALL: &[Planted] = &[
         kinds: &[Kind::WorkerKill],
         ..CLIENT
     },
+    Planted {
+        name: "expires-late",
+        what: What::Store(StoreBug::ExpiresLate),
+        finder: "waiters",
+        kinds: &[Kind::WorkerKill],
+        ..CLIENT
+    },
+    Planted {
+        name: "never-reconnects",
+        what: What::Store(StoreBug::NeverReconnects),
+        finder: "answered",
+        kinds: &[Kind::Cut],
+        ..CLIENT
+    },
 ];
 
 const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
@@ -201,7 +211,8 @@ impl Planted {
         }
     }
 
-    fn order(self, length: Duration, seed: u64) -> Result<Order> {
+    /// The run in which it shows, of this length at the least.
+    pub(crate) fn order(self, length: Duration, seed: u64) -> Result<Order> {
         let subject = subject::named(self.store).context("no such store")?;
         let order = Order::new(subject, length.max(self.length_min), seed);
         Ok(Order {
@@ -214,105 +225,17 @@ impl Planted {
     }
 }
 
-/// What became of one bug.
-#[derive(Clone, Debug)]
-pub(crate) struct Hunt {
-    pub(crate) bug: &'static str,
-    pub(crate) store: &'static str,
-    /// The checker that has to find it.
-    pub(crate) finder: &'static str,
-    /// The checkers that found it in the last try, and how often.
-    pub(crate) found: Vec<(&'static str, usize)>,
-    /// How often it was tried out.
-    pub(crate) tries: u64,
-    /// What the same run without the bug found: nothing, or the hunt proves nothing.
-    pub(crate) sound: Vec<(&'static str, usize)>,
-    pub(crate) example: String,
-}
-
-impl Hunt {
-    /// Whether it was found, and nothing where it is not.
-    pub(crate) fn is_good(&self) -> bool {
-        self.sound.is_empty() && self.is_found()
-    }
-
-    fn is_found(&self) -> bool {
-        self.found.iter().any(|(name, _)| *name == self.finder)
-    }
-
-    /// One line about it.
-    pub(crate) fn line(&self) -> String {
-        let Self { bug, store, finder, found, tries, sound, example } = self;
-        let missing = match self.is_found() {
-            true => format!(" (try {tries})"),
-            false => format!(" (NOT BY {finder}, in {tries} tries)"),
-        };
-        let without = match sound.is_empty() {
-            true => String::new(),
-            false => format!(" (WITHOUT IT TOO: {})", listed(sound)),
-        };
-        format!("{bug:18} {store:10} {}{missing}{without}: {example}", listed(found))
-    }
-}
-
-/// Takes away what a run has written down, or says where it is.
-fn finish(outcome: &Outcome, bug: &str, keep: bool) -> Result<()> {
-    if keep {
-        println!("{bug}: history {}", outcome.folder.display());
-        return Ok(());
-    }
-    Ok(std::fs::remove_dir_all(&outcome.folder)?)
-}
-
-/// What was found, and how often.
-pub(crate) fn listed(found: &[(&str, usize)]) -> String {
-    let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    if found.is_empty() { "nothing".to_owned() } else { found.join(", ") }
-}
-
-/// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes
-/// of each. On another store than its own, if one is named.
-pub(crate) async fn hunt(
-    filter: &str,
-    store: Option<Subject>,
-    length: Duration,
-    seed: u64,
-    keep: bool,
-) -> Result<Vec<Hunt>> {
-    let mut hunts = Vec::new();
-    for planted in ALL.iter().filter(|planted| planted.name.contains(filter)) {
-        let store = store.map_or(planted.store, |subject| subject.name);
-        let planted = Planted { store, ..*planted };
-        let order = planted.order(length, seed)?;
-        let sound = run(Order { planted: None, ..order.clone() }).await?;
-        ensure!(sound.judgement.tally.granted() > 0, "{}: nothing was granted", planted.name);
-        finish(&sound, planted.name, keep)?;
-        let mut hunt = Hunt {
-            bug: planted.name,
-            store: planted.store,
-            finder: planted.finder,
-            found: Vec::new(),
-            tries: 0,
-            sound: sound.judgement.broken(),
-            example: String::new(),
-        };
-        while !hunt.is_found() && hunt.tries < TRIES {
-            let order = Order { seed: seed + hunt.tries, ..order.clone() };
-            let outcome = run(order).await.with_context(|| planted.name)?;
-            finish(&outcome, planted.name, keep)?;
-            hunt.tries += 1;
-            hunt.found = outcome.judgement.broken();
-            hunt.example = outcome.judgement.texts().into_iter().next().unwrap_or_default();
-        }
-        println!("{}", hunt.line());
-        hunts.push(hunt);
-    }
-    Ok(hunts)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checkers_have_something_that_they_must_find() {
+        let own = ["kept", "undone", "same", "woken", "answered"];
+        for finder in ["fences", "beliefs", "linear", "waiters"].into_iter().chain(own) {
+            assert!(ALL.iter().any(|planted| planted.finder == finder), "{finder}");
+        }
+    }
 
     #[test]
     fn every_bug_is_there_once_and_on_a_store() {
@@ -323,7 +246,7 @@ mod tests {
         let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
         assert_eq!(ALL.iter().filter(client).count(), 8);
         let of_stores = ALL.iter().filter(|planted| matches!(planted.what, What::Store(_)));
-        assert_eq!(of_stores.count(), 8);
+        assert_eq!(of_stores.count(), 10);
         assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
     }
 }

@@ -63,8 +63,8 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     let verdict = &judgement.verdict;
     let name = outcome.order.subject.name;
     let mut lines = vec![format!(
-        "{name}: {}, class {}; {} operations, {} faults, {} workers started; {:.0} s, judged in \
-         {:.1} s",
+        "{name}: {}, class {}; {} operations answered, {} faults, {} workers started; {:.0} s, \
+         judged in {:.1} s",
         outcome.version,
         letter(outcome.class),
         judgement.tally.operations(),
@@ -76,8 +76,12 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     let list = |rows: Vec<String>| rows.join(", ");
     let kinds = faults(outcome).into_iter().map(|(kind, count)| format!("{kind:?} {count}"));
     lines.push(format!("  faults: {}", list(kinds.collect())));
-    let rows = judgement.tally.rows().map(|(name, count)| format!("{name} {count}"));
-    lines.push(format!("  operations: {}", list(rows.collect())));
+    let row = |(name, count)| format!("{name} {count}");
+    let (answered, others) = (judgement.tally.answered(), judgement.tally.others());
+    lines.push(format!("  operations: {}", list(answered.map(row).collect())));
+    lines.push(format!("  beside these: {}", list(others.map(row).collect())));
+    let excused = judgement.excused.percent();
+    lines.push(format!("  excused: {excused} % of the time of all workers"));
     lines.push(format!(
         "  stale writes refused by the fence: {}; the counter without one {}",
         verdict.stale_refused,

@@ -154,6 +154,7 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
         wakes: locks.store().capabilities.wakes,
         lags: &lags,
         left: &left,
+        stuck: &fleet.stuck,
     };
     let judgement = tokio::task::block_in_place(|| judge(&case))?;
     let now = SystemClock.now();

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::card::{SUMMARY, render};
 use crate::control::Control;
-use crate::planted::{Hunt, listed};
+use crate::hunt::{Hunt, listed};
 use crate::run::Outcome;
 use crate::setting::Setting;
 
@@ -55,12 +55,15 @@ impl Shelf {
     pub(crate) fn put_hunts(&self, hunts: &[Hunt], more: &str) -> Result<()> {
         let mut text = format!(
             "# The planted bugs\n\n{GENERATED}\n\nKnown bugs of locks, switched on in the workers \
-             one at a time, each for up to three tries with one seed after the other; and the same \
-             run without the bug, which must find nothing.\n\n| bug | store | to be found by | \
-             found by | in try | without the bug | for example |\n|---|---|---|---|---|---|---|\n"
+             one at a time, each for up to three tries with one seed after the other; and then the \
+             last try again without the bug, which must find nothing.\n\n| bug | store | to be \
+             found by | found by | in try | without the bug | for example |\n|---|---|---|---|---|\
+             ---|---|\n"
         );
-        for Hunt { bug, store, finder, found, tries, sound, example } in hunts {
-            let (found, sound) = (listed(found), listed(sound));
+        for hunt in hunts {
+            let Hunt { bug, store, finder, tries, .. } = hunt;
+            let (found, sound) = (listed(&hunt.found), listed(&hunt.sound));
+            let example = hunt.remark().replace('|', "\\|").replace('\n', " ");
             text += &format!(
                 "| {bug} | {store} | {finder} | {found} | {tries} | {sound} | {example} |\n"
             );
@@ -69,9 +72,11 @@ impl Shelf {
     }
 
     fn write_with_origin(&self, name: &str, text: String, more: &str) -> Result<()> {
-        let Setting { date, machine } = &self.setting;
+        let Setting { date, machine, commit } = &self.setting;
+        let commit = commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
         let origin = format!(
-            "\nMade on {date} ({machine}) by:\n\n```sh\ncargo xtask torture {more} --cards"
+            "\nMade on {date} ({machine}{commit}) by:\n\n```sh\ncargo xtask torture {more} \
+             --cards"
         );
         fs::write(self.folder.join(name), format!("{text}{origin}\n```\n"))?;
         self.summarise()
@@ -151,7 +156,7 @@ mod tests {
     #[test]
     fn the_summary_is_made_of_the_cards_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
-        let setting = Setting { date: String::new(), machine: String::new() };
+        let setting = Setting { date: String::new(), machine: String::new(), commit: None };
         let shelf = Shelf { folder: folder.path().to_owned(), setting };
         for (name, row) in [("b", "| b | 1 |"), ("a", "| a | 2 |")] {
             let text = format!("# x\n\n{SUMMARY}{row} -->\n");

@@ -34,6 +34,8 @@ pub(crate) struct Subject {
     pub(crate) rearms: bool,
     /// Whether one worker that is stopped in the middle of a write may keep all others waiting.
     pub(crate) is_files: bool,
+    /// Whether it refuses whoever's wall clock is wrong, because requests are signed with it.
+    pub(crate) signs: bool,
 }
 
 const FILES: Subject = Subject {
@@ -44,6 +46,7 @@ const FILES: Subject = Subject {
     recovers: Duration::ZERO,
     rearms: false,
     is_files: true,
+    signs: false,
 };
 
 const SERVED: Subject = Subject { is_files: false, start_max: Duration::from_secs(1), ..FILES };
@@ -76,6 +79,7 @@ pub(crate) const ALL: &[Subject] = &[
         configuration: "S3 with conditional writes, master, volume and filer in one process",
         start_max: Duration::from_secs(10),
         recovers: Duration::from_secs(10),
+        signs: true,
         ..SERVED
     },
     Subject {

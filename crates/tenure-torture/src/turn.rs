@@ -29,6 +29,10 @@ pub(crate) const ABANDONED: &str = "Abandoned";
 /// The kind of failure of an acquire that was given what its owner had before: nothing new.
 pub(crate) const AGAIN: &str = "Again";
 
+/// The kind of failure of a release whose outcome nobody is told: the lock ended the work, or the
+/// work its lock.
+pub(crate) const UNTOLD: &str = "Untold";
+
 /// A task, and the claim that it is at.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -220,7 +224,10 @@ impl Turn {
             .await;
         match outcome {
             // Whether the lock was given back is not told: that the work was done is what counts.
-            Ok(written) => Ok(written?),
+            Ok(written) => {
+                written?;
+                self.note(What::ReleaseFailed { kind: UNTOLD.to_owned() })
+            }
             // The guard knows by itself that it is over, whatever the store says.
             Err(_) if is_granted.load(Ordering::Relaxed) => self.note(What::Dropped),
             Err(error) => self.refused(&error).await,
@@ -228,18 +235,21 @@ impl Turn {
     }
 
     async fn look(&mut self) -> Result<()> {
+        self.claim = self.shared.next_claim();
+        self.did(Done::LookAsked)?;
         let done = match self.shared.locks.status(&self.key).await {
             Ok(_) => Done::Looked,
             Err(error) => Done::LookFailed { kind: format!("{:?}", error.kind()) },
         };
-        Ok(self.shared.log.did(0, &self.key, done)?)
+        self.did(done)
     }
 
     /// Takes the key from whoever holds it, and writes down whose lease that was.
     async fn force(&mut self) -> Result<()> {
+        self.claim = self.shared.next_claim();
         let (shared, key) = (&self.shared, &self.key);
         let asked = SystemClock.now();
-        shared.log.did(0, key, Done::ForceAsked)?;
+        self.did(Done::ForceAsked)?;
         let done = match shared.locks.force_release(key, "torture").await {
             Ok(status) => {
                 if let Some(status) = status {
@@ -250,7 +260,11 @@ impl Turn {
             }
             Err(error) => Done::ForceFailed { kind: format!("{:?}", error.kind()) },
         };
-        Ok(shared.log.did(0, key, done)?)
+        self.did(done)
+    }
+
+    fn did(&self, done: Done) -> Result<()> {
+        Ok(self.shared.log.did(self.claim, &self.key, done)?)
     }
 
     fn note(&self, what: What) -> Result<()> {

@@ -1,4 +1,4 @@
-//! A release wakes who waits for it, in another process.
+//! A release wakes those who wait for it in another process, three in four of them at the least.
 
 use std::time::Duration;
 
