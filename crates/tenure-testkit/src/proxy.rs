@@ -50,7 +50,7 @@ pub struct Proxy {
 
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    upstream: Mutex<SocketAddr>,
     dice: Dice,
     flows: Mutex<Flows>,
     /// Pieces since the last order, for [`Flow::LoseOne`].
@@ -101,7 +101,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no port")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            upstream,
+            upstream: Mutex::new(upstream),
             dice: Dice::new(seed),
             flows: Mutex::new(Flows { requests: Flow::Pass, replies: Flow::Pass, order: 0 }),
             pieces: AtomicU64::new(0),
@@ -119,6 +119,11 @@ impl Proxy {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Connections that are made from now on are passed on to this server instead.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        *self.shared.upstream() = upstream;
     }
 
     /// Everything passes again. A connection that has lost bytes is cut.
@@ -206,6 +211,10 @@ impl Shared {
         }
     }
 
+    fn upstream(&self) -> MutexGuard<'_, SocketAddr> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn flows(&self) -> MutexGuard<'_, Flows> {
         self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,7 +236,8 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             // Whoever cannot be passed on sees what one sees before a server that has gone.
-            match TcpStream::connect(shared.upstream).await {
+            let upstream = *shared.upstream();
+            match TcpStream::connect(upstream).await {
                 Ok(server) => carry(client, server, ends, &shared).await,
                 Err(_) => reset(client),
             }

@@ -124,6 +124,11 @@ impl Arena {
         let struck = Struck { kind, target, link: None, begin, end: begin };
         let service = Arc::clone(&self.service);
         let work = tokio::task::spawn_blocking(move || {
+            if kind == Kind::ServerKill
+                && let Some(done) = service.fail_over()
+            {
+                return done;
+            }
             let server = service.server().context("no server")?;
             match kind {
                 Kind::ServerPause => return pause(server, length),

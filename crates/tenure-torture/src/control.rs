@@ -9,7 +9,10 @@ use crate::fault::Kind;
 use crate::job::Style;
 use crate::report::letter;
 use crate::run::{Order, Outcome, run};
-use crate::subject::{RUSHED, Subject, VOLATILE};
+use crate::subject::{REPLICATED, RUSHED, Subject, VOLATILE};
+
+/// How long fail-overs have to be tried out: each loses a few grants, and few of those are missed.
+const REPLICATED_MIN: Duration = Duration::from_secs(40);
 
 /// How long a clock that is fast has to be tried out: only who is stopped for the right time loses
 /// a lease to it.
@@ -53,14 +56,21 @@ impl Control {
 pub(crate) async fn controls(length: Duration, seed: u64) -> Result<Vec<Control>> {
     let kills = vec![Kind::ServerKill, Kind::WorkerKill, Kind::WorkerPause];
     let order = |subject: Subject, kinds| Order { kinds, ..Order::new(subject, length, seed) };
+    let replicated = order(REPLICATED, vec![Kind::ServerKill]);
+    let replicated = Order { length: length.max(REPLICATED_MIN), ..replicated };
     let volatile = order(VOLATILE, kills);
     let rushed = order(RUSHED, vec![Kind::WorkerPause]);
     let rushed = Order { style: Style::Long, length: length.max(RUSHED_MIN), ..rushed };
-    let (forgets, races) =
-        ("which keeps nothing, killed and started again", "whose clock runs 20 % fast");
+    let control = async |why, finder, confesses, order| {
+        anyhow::Ok(Control { why, finder, confesses, outcome: run(order).await? })
+    };
+    let forgets = "which keeps nothing, killed and started again";
+    let follows = "whose replica takes its place and has not heard of the last second";
+    let races = "whose clock runs 20 % fast";
     Ok(vec![
-        Control { why: forgets, finder: "beliefs", confesses: true, outcome: run(volatile).await? },
-        Control { why: races, finder: "linear", confesses: false, outcome: run(rushed).await? },
+        control(forgets, "beliefs", true, volatile).await?,
+        control(follows, "beliefs", true, replicated).await?,
+        control(races, "linear", false, rushed).await?,
     ])
 }
 

@@ -38,6 +38,7 @@ mod nemesis;
 mod outages;
 mod planted;
 mod questions;
+mod replicated;
 mod report;
 mod run;
 mod same;

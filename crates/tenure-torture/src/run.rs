@@ -194,9 +194,9 @@ async fn set_up(
     let mut urls = vec![service.url(room, None)];
     let is_possible = |kind: &Kind| service.server().is_some() || kind.aim() == Aim::Worker;
     let kinds: Vec<Kind> = order.kinds.iter().copied().filter(is_possible).collect();
-    if let Some(server) = service.server() {
+    if let Some(address) = service.address() {
         for number in 0..LINKS {
-            links.push(Proxy::start(server.address(), order.seed ^ number as u64).await?);
+            links.push(Proxy::start(address, order.seed ^ number as u64).await?);
         }
         urls = links.iter().map(|link| service.url(room, Some(link.address()))).collect();
     }

@@ -16,6 +16,7 @@ use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
 
 use crate::clockwork;
+use crate::replicated::Replicated;
 
 /// A store, as a real server or as files.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,7 @@ const MORE: &[Subject] = &[
     Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
     VOLATILE,
     RUSHED,
+    REPLICATED,
 ];
 
 /// A store that is of class E by its own word: it keeps nothing over a restart.
@@ -112,6 +114,15 @@ pub(crate) const VOLATILE: Subject = Subject {
 pub(crate) const RUSHED: Subject =
     Subject { name: "postgres/rushed", configuration: "its clock runs 20 % fast", ..ALL[2] };
 
+/// A store that fails over to a replica which may not have heard of the last grants.
+pub(crate) const REPLICATED: Subject = Subject {
+    name: "redis/replicated",
+    class: Class::Efficiency,
+    configuration: "a primary and a replica that follows it later, both with appendfsync always",
+    start_max: Duration::from_secs(3),
+    ..SERVED
+};
+
 /// The store of this name.
 pub(crate) fn named(name: &str) -> Option<Subject> {
     ALL.iter().chain(MORE).copied().find(|subject| subject.name == name)
@@ -123,6 +134,7 @@ impl Subject {
         match self.name {
             "file" => Ok(Arc::new(Files(tempfile::tempdir()?))),
             "redis/volatile" => Ok(Arc::new(Volatile(start_redis(&["--appendonly", "no"])?))),
+            "redis/replicated" => Ok(Arc::new(Replicated::start()?)),
             "postgres" => Ok(Arc::new(timed("+0 x1.005")?)),
             "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2")?)),
             name => {
@@ -188,7 +200,7 @@ fn timed(rate: &str) -> Result<Postgres> {
 }
 
 /// Sends bytes, and reads until the answer holds `last` or ends.
-fn said(at: SocketAddr, request: &str, last: &str) -> Result<String> {
+pub(crate) fn said(at: SocketAddr, request: &str, last: &str) -> Result<String> {
     let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(request.as_bytes())?;
@@ -255,7 +267,8 @@ mod tests {
     fn every_store_has_a_server_and_a_name_of_its_own() {
         let known: Vec<&str> = kinds().iter().map(|kind| kind.name).collect();
         for subject in ALL.iter().chain(MORE) {
-            let own = ["file", "redis/volatile", "postgres/rushed"].contains(&subject.name);
+            let own = ["file", "redis/volatile", "redis/replicated", "postgres/rushed"];
+            let own = own.contains(&subject.name);
             assert!(own || known.contains(&subject.name), "{}", subject.name);
             assert_eq!(named(subject.name).map(|found| found.name), Some(subject.name));
         }

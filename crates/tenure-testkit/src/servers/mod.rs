@@ -36,6 +36,16 @@ pub trait Service: Debug + Send + Sync {
     /// the server, if not directly: a proxy in front of it.
     fn url(&self, room: u32, at: Option<SocketAddr>) -> String;
 
+    /// Where it is reached, if not at its process: at what stands in front of it.
+    fn address(&self) -> Option<SocketAddr> {
+        self.server().map(Server::address)
+    }
+
+    /// Ends the process and lets another take its place; `None` where there is no other.
+    fn fail_over(&self) -> Option<Result<()>> {
+        None
+    }
+
     /// A URL with a password that is not the right one; `None` where the server asks for none.
     fn wrong_url(&self, _password: &str) -> Option<String> {
         None
