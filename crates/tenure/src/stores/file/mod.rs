@@ -10,7 +10,8 @@
 //!
 //! `schema.rs` opens the connection and `boot.rs` puts deadlines right after a reboot; `place.rs`
 //! knows the path and sees when the file was replaced; `bell.rs` wakes the other processes;
-//! `patience.rs` waits for their locks; `error.rs` says what SQLite's errors mean.
+//! `patience.rs` waits for their locks; `schedule.rs` lets jobs gather before the writer begins;
+//! `error.rs` says what SQLite's errors mean.
 //!
 //! # What is not promised
 //! The file belongs on a local disk of one machine: network file systems are refused, and a disk
@@ -36,6 +37,8 @@ mod patience;
 mod place;
 #[cfg(target_os = "linux")]
 mod rows;
+#[cfg(target_os = "linux")]
+mod schedule;
 #[cfg(target_os = "linux")]
 mod schema;
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use super::bell::Bell;
 use super::boot::Boot;
 use super::job::{Ask, Job, Kind, Question};
 use super::place::Place;
+use super::schedule::give_way;
 use super::verbs::{Force, Look};
 use super::writer::Writer;
 use crate::claim::{
@@ -61,6 +62,7 @@ impl FileStore {
             });
             match writer {
                 Ok((writer, place)) => {
+                    give_way();
                     let _ = ready.send(Ok(place));
                     writer.run();
                 }

@@ -199,3 +199,27 @@ async fn an_acquire_whose_caller_has_gone_is_done_or_not_done() {
         assert!(b.inspect(&claim.key).await.unwrap().is_none());
     }
 }
+
+/// The policies of this process's writer threads: field 41 of what the kernel tells of a thread.
+fn policies_of_writers() -> Vec<String> {
+    let mut policies = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let told = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        if let Some((name, rest)) = told.rsplit_once(") ")
+            && name.ends_with("(tenure-file")
+        {
+            policies.extend(rest.split(' ').nth(38).map(str::to_owned));
+        }
+    }
+    policies
+}
+
+#[tokio::test]
+async fn the_writer_does_not_interrupt_whoever_brings_it_jobs() {
+    const SCHED_BATCH: &str = "3";
+    let (_folder, path) = temporary();
+    let _store = open(&path).await;
+    // Other tests have writers too, some of which have only begun.
+    let policies = policies_of_writers();
+    assert!(policies.iter().any(|policy| policy == SCHED_BATCH), "{policies:?}");
+}
