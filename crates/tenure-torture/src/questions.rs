@@ -54,15 +54,15 @@ pub(crate) struct Question {
     pub(crate) act: Act,
     pub(crate) key: String,
     pub(crate) asked: u64,
-    /// Whether it was to be answered at once, and not when a key is free.
-    pub(crate) is_at_once: bool,
+    /// How long it would wait for a key to be free; `u64::MAX` for ever.
+    pub(crate) wait: u64,
     pub(crate) reply: Reply,
 }
 
 /// A step of a question.
 enum Step<'a> {
     Asked {
-        is_at_once: bool,
+        wait: u64,
     },
     Told,
     Failed(&'a str),
@@ -77,9 +77,9 @@ pub(crate) fn questions(records: &[Record], deeds: &[Deed]) -> Vec<Question> {
     let mut take = |worker, claim, key: &String, at, (act, step): (Act, Step<'_>)| {
         let place = (worker, claim, act);
         let reply = match step {
-            Step::Asked { is_at_once } => {
+            Step::Asked { wait } => {
                 let (key, asked, reply) = (key.clone(), at, Reply::None);
-                let question = Question { worker, act, key, asked, is_at_once, reply };
+                let question = Question { worker, act, key, asked, wait, reply };
                 open.insert(place, question);
                 return;
             }
@@ -109,13 +109,13 @@ pub(crate) fn questions(records: &[Record], deeds: &[Deed]) -> Vec<Question> {
 fn of_claim(what: &What) -> Option<(Act, Step<'_>)> {
     match what {
         What::Asked { wait, .. } => {
-            Some((Act::Acquire, Step::Asked { is_at_once: *wait == Some(0) }))
+            Some((Act::Acquire, Step::Asked { wait: wait.unwrap_or(u64::MAX) }))
         }
         What::Granted { .. } | What::Held => Some((Act::Acquire, Step::Told)),
         What::Failed { kind, .. } if kind == AGAIN => Some((Act::Acquire, Step::Told)),
         What::Failed { kind, .. } if kind == ABANDONED => Some((Act::Acquire, Step::Dropped)),
         What::Failed { kind, .. } => Some((Act::Acquire, Step::Failed(kind))),
-        What::ReleaseAsked => Some((Act::Release, Step::Asked { is_at_once: true })),
+        What::ReleaseAsked => Some((Act::Release, Step::Asked { wait: 0 })),
         What::Released | What::Lost => Some((Act::Release, Step::Told)),
         What::ReleaseFailed { kind } if kind == UNTOLD => Some((Act::Release, Step::Dropped)),
         What::ReleaseFailed { kind } => Some((Act::Release, Step::Failed(kind))),
@@ -126,10 +126,10 @@ fn of_claim(what: &What) -> Option<(Act, Step<'_>)> {
 
 fn of_deed(done: &Done) -> Option<(Act, Step<'_>)> {
     match done {
-        Done::LookAsked => Some((Act::Status, Step::Asked { is_at_once: true })),
+        Done::LookAsked => Some((Act::Status, Step::Asked { wait: 0 })),
         Done::Looked => Some((Act::Status, Step::Told)),
         Done::LookFailed { kind } => Some((Act::Status, Step::Failed(kind))),
-        Done::ForceAsked => Some((Act::Force, Step::Asked { is_at_once: true })),
+        Done::ForceAsked => Some((Act::Force, Step::Asked { wait: 0 })),
         Done::Forced => Some((Act::Force, Step::Told)),
         Done::ForceFailed { kind } => Some((Act::Force, Step::Failed(kind))),
         Done::Renewed | Done::Gone | Done::Again { .. } => None,
@@ -162,15 +162,15 @@ mod tests {
         let deeds = [deed(3, 6, Done::LookAsked), deed(3, 8, Done::Looked)];
         let found = questions(&records, &deeds);
         let short = |question: &Question| {
-            let Question { act, asked, is_at_once, reply, .. } = question;
-            (act.text(), *asked, *is_at_once, reply.clone())
+            let Question { act, asked, wait, reply, .. } = question;
+            (act.text(), *asked, *wait, reply.clone())
         };
         let unknown = Reply::Failed { at: 3, kind: "Unknown".into() };
         let expected = [
-            ("acquire", 2, false, unknown),
-            ("acquire", 1, true, Reply::Told { at: 4 }),
-            ("status", 6, true, Reply::Told { at: 8 }),
-            ("release", 5, true, Reply::None),
+            ("acquire", 2, 5, unknown),
+            ("acquire", 1, 0, Reply::Told { at: 4 }),
+            ("status", 6, 0, Reply::Told { at: 8 }),
+            ("release", 5, 0, Reply::None),
         ];
         assert_eq!(found.iter().map(short).collect::<Vec<_>>(), expected);
     }
