@@ -1,29 +1,28 @@
 //! What `tenure run` adds to a command, beside what `flock` adds.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::machine::folder;
 use crate::report::{Better, Row, Table, short};
-use crate::role::Helper;
 use crate::sample::{median, timed};
+use crate::shipped::{Served, program};
 
 const ROUNDS: usize = 40;
 const ADDED_MAX: Duration = Duration::from_millis(15);
 const HELP_MAX: Duration = Duration::from_millis(10);
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
-    let tenure = &tenure()?;
+    let tenure = &program()?;
     let folder = folder()?;
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let mut helper = Helper::start("serve", &[&file("served.db"), ""])?;
-    let address = helper.line()?.context("the server ended")?;
+    let served = Served::start(&file("served.db"))?;
     let stores = [
         ("command: run, file", format!("file:{}", file("own.db"))),
-        ("command: run, server", format!("tenure://{address}")),
+        ("command: run, server", format!("tenure://{}", served.address)),
     ];
     for (name, store) in stores {
         table.add(added(name, tenure, &store, &file("flock"))?);
@@ -35,14 +34,6 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let help = median(&mut helps).unwrap_or_default();
     table.add(Row::new("command: --help", short(help)).target("≤ 10 ms", help <= HELP_MAX));
     Ok(())
-}
-
-/// The program as it is shipped, which stands beside the folder of this one.
-fn tenure() -> Result<PathBuf> {
-    let ours = std::env::current_exe()?;
-    let path = ours.parent().and_then(Path::parent).context("no folder")?.join("tenure");
-    ensure!(path.exists(), "build it first: cargo build --release -p tenure-cli");
-    Ok(path)
 }
 
 /// The three take turns, so that a slow spell of the machine hits all of them.

@@ -9,8 +9,8 @@ use crate::contest::{Contest, Held, Lock, RUN};
 use crate::figure::{Figure, Source};
 use crate::machine::folder;
 use crate::report::{Better, Row, Table, short};
-use crate::role::Helper;
 use crate::sample::{median, quantile};
+use crate::shipped::Served;
 
 /// How many wait while one holds.
 const CONTENDERS: [usize; 3] = [1, 10, 100];
@@ -35,9 +35,8 @@ pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
 pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let file = folder.path().join("locks.db").display().to_string();
-    let mut helper = Helper::start("serve", &[&file, ""])?;
-    let address = helper.line()?.context("the server ended")?;
-    series(table, "server", |_| format!("tenure://{address}"), None)
+    let served = Served::start(&file)?;
+    series(table, "server", |_| format!("tenure://{}", served.address), None)
 }
 
 pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::machine::{folder, resident};
 use crate::report::{Row, Table, grouped, short};
 use crate::role::{Helper, say};
 use crate::sample::{elapsed_since, key, median, on_all_cores};
+use crate::shipped::Served;
 
 /// How many leases stand in each of the stores that are compared, or in the first of them where
 /// filling the last would take too long.
@@ -84,8 +85,8 @@ pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
     let (mut servers, mut urls) = (Vec::new(), Vec::new());
     for size in &SIZES[..SOME] {
         let file = folder.path().join(format!("{size}.db")).display().to_string();
-        let mut server = Helper::start("serve", &[&file, ""])?;
-        urls.push(format!("tenure://{}", server.line()?.context("the server ended")?));
+        let server = Served::start(&file)?;
+        urls.push(format!("tenure://{}", server.address));
         servers.push(server);
     }
     grow(&urls)?.tell_times(table, "server", None);

@@ -74,7 +74,12 @@ pub(crate) fn files_max() -> usize {
 
 /// The memory of this process that is in RAM now, in bytes.
 pub(crate) fn resident() -> Result<u64> {
-    let rollup = read_to_string("/proc/self/smaps_rollup")?;
+    resident_of("self")
+}
+
+/// The same of the process with this id.
+pub(crate) fn resident_of(process: &str) -> Result<u64> {
+    let rollup = read_to_string(format!("/proc/{process}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
     let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).context("no Rss line")?;
     Ok(kib.trim().parse::<u64>()? * 1024)

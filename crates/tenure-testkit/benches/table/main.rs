@@ -34,6 +34,7 @@ mod rule_alone;
 mod sample;
 mod served;
 mod server;
+mod shipped;
 mod versions;
 mod waiters;
 

@@ -19,7 +19,6 @@ const PARTS: &[(&str, Part)] = &[
     ("hold leases", footprint::play),
     ("grow", growth::play),
     ("keep alive", kept::play),
-    ("serve", server::play),
     ("forrst", server::play_forrst),
 ];
 

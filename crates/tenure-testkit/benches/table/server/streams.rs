@@ -26,7 +26,7 @@ const CALLS_MAX: f64 = 2.1;
 
 pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
     let folder = folder()?;
-    let mut served = Served::start(&folder.path().join("locks.db").display().to_string())?;
+    let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
     let (before, after) = on_all_cores(async {
         let clients = clients(&served).await?;
         // Enough for everything that is made once.
@@ -47,7 +47,7 @@ pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
 /// The same with a connection for each, as clients of HTTP/1.1 have it.
 pub(crate) fn measure_connections(table: &mut Table) -> Result<()> {
     let folder = folder()?;
-    let mut served = Served::start(&folder.path().join("locks.db").display().to_string())?;
+    let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
     allow_files()?;
     let count = STREAMS.min(files_max() / 10 * 9);
     let (before, after) = on_all_cores(async {
