@@ -32,6 +32,7 @@ const STEPS: &[Step] = &[
     Step { name: "protocol buffers", when: When::Always, run: protos },
     Step { name: "each feature alone", when: When::Full, run: features },
     Step { name: "a light library", when: When::Full, run: light::check },
+    Step { name: "build the tests", when: When::Always, run: build_tests },
     Step { name: "tests", when: When::Always, run: tests },
     Step { name: "two stores under faults", when: When::Full, run: torture },
     Step { name: "fuzzing", when: When::Full, run: fuzzing },
@@ -106,10 +107,19 @@ fn features(root: &Path) -> Result<()> {
     Ok(())
 }
 
+const TESTS: &str = "cargo test --workspace --all-features";
+
+/// What was built is written to the disk here, and not while tests wait for that: a lease of a
+/// second ends when its store stands still for so long.
+fn build_tests(root: &Path) -> Result<()> {
+    run_command(&mut command(root, &format!("{TESTS} --no-run")))?;
+    run_command(&mut command(root, "sync"))
+}
+
 /// The examples in the documentation are among them. Most tests wait, for a lease to end or for a
 /// server to start, and hardly need a processor: more run at once than there are processors.
 fn tests(root: &Path) -> Result<()> {
-    let mut tests = command(root, "cargo test --workspace --all-features");
+    let mut tests = command(root, TESTS);
     run_command(tests.env("RUST_TEST_THREADS", TEST_THREADS))
 }
 
