@@ -57,7 +57,9 @@ fn shown(command: &Command) -> String {
     let mut shown = String::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
-            shown += &format!("{}={} ", name.to_string_lossy(), value.to_string_lossy());
+            let value = value.to_string_lossy();
+            let quote = if value.contains(' ') { "'" } else { "" };
+            shown += &format!("{}={quote}{value}{quote} ", name.to_string_lossy());
         }
     }
     shown += &command.get_program().to_string_lossy();
@@ -77,6 +79,8 @@ mod tests {
         let mut failing = command(Path::new("/"), "false --now");
         let error = run(failing.env("A", "b")).unwrap_err().to_string();
         assert_eq!(error, "`A=b false --now` failed (exit status: 1)");
+        let error = run(failing.env("A", "b c")).unwrap_err().to_string();
+        assert_eq!(error, "`A='b c' false --now` failed (exit status: 1)");
     }
 
     #[test]

@@ -10,11 +10,13 @@
 //! | `tidy/` | the rules of this repository that no compiler knows, one file each |
 //! | `manifest.rs` | reading `Cargo.toml` and `Cargo.lock` by lines |
 //! | `target.rs` | where the target folder is |
+//! | `commit.rs` | which source a run is made of |
 //! | `command.rs` | starting other programs |
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
 
 mod command;
+mod commit;
 mod fuzz;
 mod light;
 mod manifest;
@@ -134,7 +136,7 @@ fn bench(root: &Path, sections: &[String]) -> Result<()> {
     command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;
     let words = "cargo bench -p tenure-testkit --features servers --bench table --";
     let mut bench = command::command(root, words);
-    bench.args(sections);
+    bench.args(sections).envs(commit::told(root));
     // Part of a run is not published; whoever looks at charts meanwhile names another folder.
     if sections.is_empty() && std::env::var_os(BENCH_DOCS).is_none() {
         bench.env(BENCH_DOCS, root.join("docs/benchmarks"));

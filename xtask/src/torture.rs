@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::{command, needs};
+use crate::{command, commit, needs};
 
 /// What a run has to find on this machine.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,9 @@ pub(crate) fn run(root: &Path, options: &[String]) -> Result<()> {
         Wanted::Everything => needs::install(root)?,
     }
     let words = "cargo run --release -p tenure-torture --";
-    command::run(command::command(root, words).args(options))
+    let mut torture = command::command(root, words);
+    torture.args(options).envs(commit::told(root));
+    command::run(&mut torture)
 }
 
 /// Judged by no more of the command line than decides it: the rest is for the program.

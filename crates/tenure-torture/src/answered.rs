@@ -6,7 +6,6 @@ use std::time::Duration;
 use tenure_check::stay::Stay;
 use tenure_check::{History, Options};
 
-use crate::fault::{Kind, Struck};
 use crate::job::nanos;
 use crate::outages::{GRACE, Windows, joined, overlaps};
 use crate::questions::{Act, Question, Reply};
@@ -26,30 +25,15 @@ const NEAR: u64 = 1_000_000_000;
 pub(crate) struct Excuses<'a> {
     /// When each worker could not rely on the store, or stood still.
     pub(crate) broken: &'a BTreeMap<u64, Windows>,
-    /// Since when the wall clock of a worker is not to be trusted, where requests are signed with
-    /// it.
-    pub(crate) astray: &'a BTreeMap<u64, u64>,
     /// How long an answer is waited for.
     pub(crate) patience: Duration,
     /// Those who had to be ended.
     pub(crate) stuck: &'a [u64],
 }
 
-/// Since when the wall clock of each worker is not to be trusted: where it stands is not told.
-pub(crate) fn astray(struck: &[Struck]) -> BTreeMap<u64, u64> {
-    let mut astray = BTreeMap::new();
-    for fault in struck.iter().filter(|fault| fault.kind == Kind::ClockStep) {
-        let number = fault.target.strip_prefix("worker ").and_then(|number| number.parse().ok());
-        let Some(worker) = number else { continue };
-        let since = astray.entry(worker).or_insert(fault.begin);
-        *since = fault.begin.min(*since);
-    }
-    astray
-}
-
-/// Finds questions that failed although their worker's way to the store was well, its clock where
-/// that matters, and the machine; those that were not answered, or far too late; and workers that
-/// did not end. That a claim waits too long is for another checker.
+/// Finds questions that failed although their worker's way to the store was well, and the machine;
+/// those that were not answered, or far too late; and workers that did not end. That a claim waits
+/// too long is for another checker.
 pub(crate) fn check(
     history: &History,
     options: &Options,
@@ -94,8 +78,7 @@ impl Excuses<'_> {
         let Question { worker, asked, .. } = question;
         let windows = self.broken.get(worker).map_or(&[][..], Vec::as_slice);
         let is_slow = self.is_slow(at.saturating_sub(*asked)) && overlaps(slow, *asked, at);
-        let is_astray = self.astray.get(worker).is_some_and(|since| *since <= at);
-        is_slow || is_astray || overlaps(windows, asked.saturating_sub(nanos(GRACE)), at)
+        is_slow || overlaps(windows, asked.saturating_sub(nanos(GRACE)), at)
     }
 
     /// Whether an answer that took so long nearly did not come in time.
@@ -170,7 +153,6 @@ mod tests {
     #[derive(Default)]
     struct Scene {
         broken: Windows,
-        astray: Option<u64>,
         lags: Windows,
         stuck: Vec<u64>,
         records: Vec<Record>,
@@ -179,10 +161,9 @@ mod tests {
     impl Scene {
         fn found(&self, questions: &[Question]) -> usize {
             let broken = BTreeMap::from([(1, self.broken.clone())]);
-            let astray = self.astray.map(|since| (1, since)).into_iter().collect();
             let options = Options { lags: self.lags.clone(), ..Options::default() };
             let (patience, stuck) = (PATIENCE, &self.stuck[..]);
-            let excuses = Excuses { broken: &broken, astray: &astray, patience, stuck };
+            let excuses = Excuses { broken: &broken, patience, stuck };
             check(&History::new(self.records.clone()), &options, questions, excuses).len()
         }
     }
@@ -204,13 +185,6 @@ mod tests {
         assert_eq!(broken(98 * SECOND, 99 * SECOND).found(&failure), 0);
         assert_eq!(broken(90 * SECOND, 98 * SECOND).found(&failure), 1);
         assert_eq!(broken(after(400), after(500)).found(&failure), 1);
-    }
-
-    #[test]
-    fn a_clock_that_was_moved_excuses_what_comes_after() {
-        let astray = |since| Scene { astray: Some(since), ..Scene::default() };
-        assert_eq!(astray(9 * SECOND).found(&[failed(Act::Status, 3)]), 0);
-        assert_eq!(astray(after(9)).found(&[failed(Act::Status, 3)]), 1);
     }
 
     #[test]
@@ -252,15 +226,5 @@ mod tests {
     #[test]
     fn a_worker_that_does_not_end_is_found() {
         assert_eq!(Scene { stuck: vec![7], ..Scene::default() }.found(&[]), 1);
-    }
-
-    #[test]
-    fn a_clock_is_astray_from_its_first_step_on() {
-        let step = |target: &str, begin| {
-            let (kind, target) = (Kind::ClockStep, target.to_owned());
-            Struck { kind, target, link: None, begin, end: begin }
-        };
-        let found = astray(&[step("worker 7", 9), step("worker 7", 5), step("worker 8", 6)]);
-        assert_eq!(found, BTreeMap::from([(7, 5), (8, 6)]));
     }
 }

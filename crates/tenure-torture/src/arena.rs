@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use tenure::Locks;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Server, Service};
@@ -15,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::clockwork;
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::Fleet;
+use crate::job::TTL_SHORT;
 use crate::journal::Journal;
 
 /// How often single replies are lost, in a thousand.
@@ -23,6 +25,15 @@ const LOSS: u64 = 60;
 /// How long replies go on arriving late before a part of the network falls silent.
 const SINKS_WITHIN: Duration = Duration::from_millis(700);
 
+/// How long a server that was started again is asked whether it works. One that does not by then
+/// counts as there all the same, and what fails is found.
+const RECOVERS_MAX: Duration = Duration::from_secs(15);
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Keys that no worker asks for. There are several, because one works earlier than all.
+const PROBES: [&str; 4] = ["probe-0", "probe-1", "probe-2", "probe-3"];
+
 /// All that can be hit, and what is being hit just now.
 #[derive(Debug)]
 pub(crate) struct Arena {
@@ -30,9 +41,11 @@ pub(crate) struct Arena {
     pub(crate) links: Vec<Proxy>,
     pub(crate) fleet: Fleet,
     journal: Journal,
+    /// The way to a server whose word that it is ready does not count.
+    probe: Option<Locks>,
     /// What was carried out and is over.
     pub(crate) struck: Vec<Struck>,
-    /// Faults of the network that last.
+    /// Faults of the network and of clocks that last.
     lasting: Vec<(Moment, Struck)>,
     /// Parts of the network that are to fall silent.
     sinking: Vec<(Moment, usize)>,
@@ -46,11 +59,12 @@ impl Arena {
         service: Arc<dyn Service>,
         links: Vec<Proxy>,
         fleet: Fleet,
+        probe: Option<Locks>,
         folder: &Path,
     ) -> Result<Self> {
         let journal = Journal::append(&folder.join("faults.jsonl"))?;
         let (struck, lasting, sinking) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { service, links, fleet, journal, struck, lasting, sinking, server: None })
+        Ok(Self { service, links, fleet, journal, probe, struck, lasting, sinking, server: None })
     }
 
     /// Carries out a fault. One whose target is not there, or is hit already, does not happen.
@@ -72,9 +86,15 @@ impl Arena {
             _ => self.fleet.kill(choice)?,
         };
         let Some(number) = hit else { return Ok(()) };
-        let end = (begin + blow.length).as_nanos();
+        let until = begin + blow.length;
+        let (begin, end) = (begin.as_nanos(), until.as_nanos());
         let target = format!("worker {number}");
-        self.done(Struck { kind, target, link: None, begin: begin.as_nanos(), end })
+        let struck = Struck { kind, target, link: None, begin, end };
+        if kind == Kind::ClockStep {
+            self.lasting.push((until, struck));
+            return Ok(());
+        }
+        self.done(struck)
     }
 
     fn strike_network(&mut self, blow: &Blow) -> Result<()> {
@@ -123,7 +143,8 @@ impl Arena {
         let target = "server".to_owned();
         let struck = Struck { kind, target, link: None, begin, end: begin };
         let service = Arc::clone(&self.service);
-        let work = tokio::task::spawn_blocking(move || {
+        let probe = self.probe.clone();
+        let strike = tokio::task::spawn_blocking(move || {
             if kind == Kind::ServerKill
                 && let Some(done) = service.fail_over()
             {
@@ -138,6 +159,14 @@ impl Arena {
             }
             nap(length);
             server.start_again()
+        });
+        let work = tokio::spawn(async move {
+            strike.await??;
+            match probe {
+                Some(locks) if kind != Kind::ServerPause => works(&locks).await,
+                _ => {}
+            }
+            Ok(())
         });
         self.server = Some((struck, work));
         Ok(())
@@ -172,6 +201,9 @@ impl Arena {
 
     fn heal(&mut self, over: Vec<(Moment, Struck)>) -> Result<()> {
         for (_, mut struck) in over {
+            if let Some(worker) = struck.worker() {
+                self.fleet.right(worker)?;
+            }
             if let Some(link) = struck.link.and_then(|place| self.links.get(place)) {
                 match struck.kind {
                     Kind::HalfOpen => link.pass_anew(),
@@ -196,6 +228,27 @@ impl Arena {
         self.journal.write(&struck)?;
         self.struck.push(struck);
         Ok(())
+    }
+}
+
+/// Waits until locks can be taken and given back.
+async fn works(locks: &Locks) {
+    let latest = SystemClock.now() + RECOVERS_MAX;
+    let mut row = 0;
+    while row < PROBES.len() && SystemClock.now() < latest {
+        if cycle(locks, PROBES[row]).await {
+            row += 1;
+        } else {
+            row = 0;
+            SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+        }
+    }
+}
+
+async fn cycle(locks: &Locks, key: &str) -> bool {
+    match locks.lock(key).ttl(TTL_SHORT).try_acquire().await {
+        Ok(Some(guard)) => guard.release().await.is_ok(),
+        Ok(None) | Err(_) => false,
     }
 }
 

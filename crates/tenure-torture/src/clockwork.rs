@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -48,9 +49,9 @@ impl Clockwork {
             Self::True => return Ok(all),
             Self::Stepping => {
                 let path = order(folder, worker);
-                fs::write(&path, "+0\n")?;
+                fs::write(&path, RIGHT)?;
                 set(STEPS_BY, path.into());
-                set("FAKETIME_CACHE_DURATION", "1".into());
+                set("FAKETIME_CACHE_DURATION", CACHED_SECONDS.to_string().into());
                 // A monotonic clock never steps.
                 set("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
             }
@@ -71,28 +72,37 @@ pub(crate) fn is_stepping() -> bool {
     std::env::var_os(STEPS_BY).is_some()
 }
 
-/// Where a wall clock that steps can stand: at the truth, an hour ahead or an hour behind.
-const STEPS: [&str; 3] = ["+0\n", "+1h\n", "-1h\n"];
+/// For how many seconds the library does not look at that file again.
+const CACHED_SECONDS: u64 = 1;
+
+/// How long a worker may go on by the time that it was told before its clock was stepped: the
+/// library counts whole seconds.
+pub(crate) const NOTICED_WITHIN: Duration = Duration::from_secs(CACHED_SECONDS + 1);
+
+/// A wall clock at the truth.
+const RIGHT: &str = "+0\n";
+
+/// One that is an hour ahead, or an hour behind.
+const WRONG: [&str; 2] = ["+1h\n", "-1h\n"];
 
 /// The rates of a clock, in hundredths.
 const RATES: [u32; 3] = [100, 80, 125];
 
-/// Another place than `place` in a row of three.
-const fn another(place: usize, choice: u64) -> usize {
-    (place + if choice.is_multiple_of(2) { 1 } else { 2 }) % 3
+/// Lets the wall clock of a worker jump away from the truth.
+pub(crate) fn step(folder: &Path, worker: u64, choice: u64) -> Result<()> {
+    let wrong = WRONG[usize::from(choice.is_multiple_of(2))];
+    Ok(fs::write(order(folder, worker), wrong)?)
 }
 
-/// Lets the wall clock of a worker jump from where it stands, which is `place`; says to where.
-pub(crate) fn step(folder: &Path, worker: u64, place: usize, choice: u64) -> Result<usize> {
-    let next = another(place, choice);
-    fs::write(order(folder, worker), STEPS[next])?;
-    Ok(next)
+/// Lets it jump back.
+pub(crate) fn right(folder: &Path, worker: u64) -> Result<()> {
+    Ok(fs::write(order(folder, worker), RIGHT)?)
 }
 
 /// Another rate than this.
 pub(crate) fn another_rate(rate: u32, choice: u64) -> u32 {
     let place = RATES.iter().position(|other| *other == rate).unwrap_or(0);
-    RATES[another(place, choice)]
+    RATES[(place + if choice.is_multiple_of(2) { 1 } else { 2 }) % RATES.len()]
 }
 
 /// Takes away what the library leaves behind in a worker that was killed.
@@ -109,14 +119,15 @@ mod tests {
     #[test]
     fn a_fault_of_a_clock_always_changes_it() {
         let folder = tempfile::tempdir().unwrap();
-        for (place, rate) in RATES.iter().enumerate() {
-            for choice in 0..4 {
-                assert_ne!(another_rate(*rate, choice), *rate);
-                let next = step(folder.path(), 7, place, choice).unwrap();
-                assert_ne!(next, place);
-                let told = fs::read_to_string(order(folder.path(), 7)).unwrap();
-                assert_eq!(told, STEPS[next]);
+        let told = || fs::read_to_string(order(folder.path(), 7)).unwrap();
+        for choice in 0..4 {
+            for rate in RATES {
+                assert_ne!(another_rate(rate, choice), rate);
             }
+            step(folder.path(), 7, choice).unwrap();
+            assert_ne!(told(), RIGHT);
+            right(folder.path(), 7).unwrap();
+            assert_eq!(told(), RIGHT);
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     WorkerKill,
     /// SIGSTOP of a worker.
     WorkerPause,
-    /// The wall clock of a worker jumps.
+    /// The wall clock of a worker jumps, and later back.
     ClockStep,
     /// A worker is replaced by one whose timers and wall clock run at another rate.
     ClockRate,
@@ -96,7 +96,9 @@ impl Kind {
         match self {
             Self::WorkerKill => "SIGKILL of a worker",
             Self::WorkerPause => "SIGSTOP of a worker for 0.5, 1.5 or 3 × ttl",
-            Self::ClockStep => "a worker's wall clock jumps by an hour or two (libfaketime)",
+            Self::ClockStep => {
+                "a worker's wall clock jumps by an hour, and back after 4.5 s (libfaketime)"
+            }
             Self::ClockRate => {
                 "SIGKILL of a worker; the next one's timers run at 0.8, 1 or 1.25 × (libfaketime)"
             }
@@ -140,4 +142,11 @@ pub(crate) struct Struck {
     pub(crate) begin: u64,
     /// When it was over.
     pub(crate) end: u64,
+}
+
+impl Struck {
+    /// The number of the worker that was hit, if it was one.
+    pub(crate) fn worker(&self) -> Option<u64> {
+        self.target.strip_prefix("worker ")?.parse().ok()
+    }
 }

@@ -42,8 +42,8 @@ struct Worker {
     clockwork: Clockwork,
     /// When it may go on, if it was stopped.
     resumes: Option<Moment>,
-    /// Where its wall clock stands, if that jumps.
-    stands: usize,
+    /// Whether its wall clock is wrong.
+    is_astray: bool,
 }
 
 /// The workers that run, each in its place. Dropping it kills them, and so does the kernel when
@@ -160,16 +160,23 @@ impl Fleet {
         Ok(Some(number))
     }
 
-    /// Lets the wall clock of a worker jump; says which.
+    /// Lets the wall clock of a worker jump away from the truth; says which.
     pub(crate) fn step(&mut self, choice: u64) -> Result<Option<u64>> {
-        let Some(place) = self.choose(choice, |worker| worker.clockwork == Clockwork::Stepping)
-        else {
-            return Ok(None);
-        };
+        let is_right =
+            |worker: &Worker| worker.clockwork == Clockwork::Stepping && !worker.is_astray;
+        let Some(place) = self.choose(choice, is_right) else { return Ok(None) };
         let Some(worker) = &mut self.places[place] else { return Ok(None) };
-        let (number, stands) = (worker.number, worker.stands);
-        worker.stands = clockwork::step(&self.plan.folder, number, stands, choice >> 32)?;
-        Ok(Some(number))
+        clockwork::step(&self.plan.folder, worker.number, choice >> 32)?;
+        worker.is_astray = true;
+        Ok(Some(worker.number))
+    }
+
+    /// Lets the wall clock of a worker jump back, if the worker is still there.
+    pub(crate) fn right(&mut self, number: u64) -> Result<()> {
+        let mut workers = self.places.iter_mut().flatten();
+        let Some(worker) = workers.find(|worker| worker.number == number) else { return Ok(()) };
+        worker.is_astray = false;
+        clockwork::right(&self.plan.folder, number)
     }
 
     fn choose(&self, choice: u64, is_right: impl Fn(&Worker) -> bool) -> Option<usize> {
@@ -219,8 +226,8 @@ impl Fleet {
         let child = tether::start(worker::ROLE, &job, &environment).await?;
         let pid = child.id().unwrap_or(0);
         self.links.insert(number, link);
-        let (resumes, stands) = (None, 0);
-        self.places[place] = Some(Worker { number, pid, child, clockwork, resumes, stands });
+        let (resumes, is_astray) = (None, false);
+        self.places[place] = Some(Worker { number, pid, child, clockwork, resumes, is_astray });
         Ok(())
     }
 

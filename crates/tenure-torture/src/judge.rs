@@ -11,7 +11,7 @@ use tenure::error::Chain;
 use tenure::store::Timing;
 use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
-use crate::answered::{Excuses, astray};
+use crate::answered::Excuses;
 use crate::demand::Reached;
 use crate::excused::Excused;
 use crate::fault::Struck;
@@ -135,9 +135,8 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let undone = (!is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
     let woken = case.wakes.then(|| woken::check(&history)).flatten();
-    let Place { subject, patience } = case.place;
-    let astray = if subject.signs { astray(case.struck) } else { BTreeMap::new() };
-    let excuses = Excuses { broken: &broken, astray: &astray, patience, stuck: case.stuck };
+    let patience = case.place.patience;
+    let excuses = Excuses { broken: &broken, patience, stuck: case.stuck };
     let answered = answered::check(&history, &options, &questions, excuses);
     Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
 }

@@ -105,7 +105,8 @@ impl Planner<'_> {
                 let ttl = if dice.chance(850) { TTL_SHORT } else { TTL_LONG };
                 ttl * dice.pick(&[1, 3, 6]).unwrap_or(1) / 2
             }
-            Kind::WorkerKill | Kind::ClockRate | Kind::ClockStep | Kind::Reset => Duration::ZERO,
+            Kind::WorkerKill | Kind::ClockRate | Kind::Reset => Duration::ZERO,
+            Kind::ClockStep => Duration::from_millis(4_500),
             Kind::ServerKill | Kind::ServerRestart => dice.millis(0, 800),
             Kind::ServerPause => dice.millis(500, 3_000),
             // Now and then for longer than a ttl: whoever holds then is robbed with right.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tenure_check::{Record, What};
 
+use crate::clockwork::NOTICED_WITHIN;
 use crate::fault::{Aim, Kind, Struck};
 use crate::job::nanos;
 use crate::subject::Subject;
@@ -32,16 +33,14 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    fn after(self, kind: Kind, place: Place) -> Duration {
-        let Place { subject, patience } = place;
-        let is_started_again = matches!(kind, Kind::ServerKill | Kind::ServerRestart);
-        let recovers = if is_started_again { subject.recovers } else { Duration::ZERO };
+    fn after(self, kind: Kind, patience: Duration) -> Duration {
+        let noticed = if kind == Kind::ClockStep { NOTICED_WITHIN } else { Duration::ZERO };
         let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
         match self {
-            Self::Bare => recovers + GRACE / 3,
+            Self::Bare => noticed + GRACE / 3,
             // Some connections are of no use before they have been given up.
             Self::Connections if is_slow => GRACE + LATE.max(patience),
-            Self::Connections => GRACE + recovers,
+            Self::Connections => GRACE + noticed,
         }
     }
 }
@@ -61,23 +60,36 @@ pub(crate) struct Outages {
     everyone: Windows,
     /// For those on one part of the network.
     links: BTreeMap<usize, Windows>,
+    /// For single workers, whose wall clock was wrong where requests are signed with it.
+    astray: BTreeMap<u64, Windows>,
 }
 
 impl Outages {
     /// What the faults of a run on this store come to.
     pub(crate) fn new(struck: &[Struck], place: Place, extent: Extent, records: &[Record]) -> Self {
-        let mut outages = Self { everyone: Vec::new(), links: BTreeMap::new() };
+        let (signs, killed) = (place.subject.signs, killed(records));
+        let (links, astray) = (BTreeMap::new(), BTreeMap::new());
+        let mut outages = Self { everyone: Vec::new(), links, astray };
         for fault in struck {
-            let after = extent.after(fault.kind, place);
+            let after = extent.after(fault.kind, place.patience);
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
-            match (fault.kind.aim(), fault.link) {
-                (Aim::Server, _) => outages.everyone.push(window),
-                (Aim::Network, Some(link)) => outages.links.entry(link).or_default().push(window),
+            match (fault.kind.aim(), fault.link, fault.worker()) {
+                (Aim::Server, ..) => outages.everyone.push(window),
+                (Aim::Network, Some(link), _) => {
+                    outages.links.entry(link).or_default().push(window);
+                }
+                (Aim::Worker, _, Some(worker)) if signs && fault.kind == Kind::ClockStep => {
+                    // What it had signed was refused, and none of it comes later.
+                    let end = window.1.min(killed.get(&worker).copied().unwrap_or(u64::MAX));
+                    if end > window.0 {
+                        outages.astray.entry(worker).or_default().push((window.0, end));
+                    }
+                }
                 _ => {}
             }
         }
         if place.subject.is_files {
-            let after = nanos(extent.after(Kind::WorkerPause, place));
+            let after = nanos(extent.after(Kind::WorkerPause, place.patience));
             let blocked = blocked(records, struck).into_iter();
             outages.everyone.extend(blocked.map(|(from, until)| (from, until + after)));
         }
@@ -91,16 +103,15 @@ impl Outages {
         links: &BTreeMap<u64, usize>,
     ) -> BTreeMap<u64, Windows> {
         let pauses = pauses(records);
-        let workers: BTreeSet<u64> = links.keys().chain(pauses.keys()).copied().collect();
-        let none = Vec::new();
-        let of =
-            |worker: &u64| self.of(links.get(worker).copied(), pauses.get(worker).unwrap_or(&none));
+        let own = pauses.keys().chain(self.astray.keys());
+        let workers: BTreeSet<u64> = links.keys().chain(own).copied().collect();
+        let of = |worker: &u64| {
+            let of_link = links.get(worker).and_then(|link| self.links.get(link));
+            let own = [pauses.get(worker), self.astray.get(worker)];
+            let others = own.into_iter().chain([of_link]).flatten().flatten().copied();
+            joined(self.everyone.iter().copied().chain(others).collect())
+        };
         workers.iter().map(|worker| (*worker, of(worker))).collect()
-    }
-
-    fn of(&self, link: Option<usize>, own: &[(u64, u64)]) -> Windows {
-        let of_link = link.and_then(|link| self.links.get(&link));
-        joined([&self.everyone[..], of_link.map_or(&[], Vec::as_slice), own].concat())
     }
 }
 
@@ -127,6 +138,12 @@ pub(crate) fn overlaps(windows: &[(u64, u64)], from: u64, until: u64) -> bool {
 pub(crate) fn well_by(windows: &[(u64, u64)], at: u64) -> u64 {
     let next = windows.partition_point(|(_, end)| *end <= at);
     windows.get(next).filter(|(begin, _)| *begin <= at).map_or(at, |(_, end)| *end)
+}
+
+/// When each worker was killed that was.
+fn killed(records: &[Record]) -> BTreeMap<u64, u64> {
+    let is_killed = |record: &&Record| record.what == What::Killed;
+    records.iter().filter(is_killed).map(|record| (record.worker, record.at)).collect()
 }
 
 /// When each worker was stopped.
@@ -223,13 +240,23 @@ mod tests {
     }
 
     #[test]
-    fn only_a_server_that_was_started_again_has_to_recover() {
-        let subject = crate::subject::named("object/seaweedfs").unwrap();
-        let place = Place { subject, patience: Duration::ZERO };
-        let after = |kind| Extent::Connections.after(kind, place);
-        assert_eq!(after(Kind::ServerKill), GRACE + subject.recovers);
-        assert_eq!(after(Kind::ServerRestart), GRACE + subject.recovers);
-        assert_eq!(after(Kind::ServerPause), GRACE);
+    fn a_wrong_clock_is_an_outage_of_its_worker_where_requests_are_signed_with_it() {
+        let (kind, target) = (Kind::ClockStep, "worker 2".to_owned());
+        let struck = [Struck { kind, target, link: None, begin: SECOND, end: 3 * SECOND }];
+        let away = |store, records: &[Record]| {
+            let subject = crate::subject::named(store).unwrap();
+            let place = Place { subject, patience: Duration::ZERO };
+            let outages = Outages::new(&struck, place, Extent::Bare, records);
+            outages.away(records, &BTreeMap::from([(1, 0), (2, 0)]))
+        };
+        let of_two = |windows| BTreeMap::from([(1, Windows::new()), (2, windows)]);
+        assert_eq!(away("redis", &[]), of_two(vec![]));
+        let end = 3 * SECOND + nanos(NOTICED_WITHIN + GRACE / 3);
+        assert_eq!(away("object/seaweedfs", &[]), of_two(vec![(SECOND, end)]));
+        // Whoever is dead has no clock.
+        let killed = |at| away("object/seaweedfs", &[record(2, 0, at, What::Killed)]);
+        assert_eq!(killed(2 * SECOND), of_two(vec![(SECOND, 2 * SECOND)]));
+        assert_eq!(killed(SECOND), of_two(vec![]));
     }
 
     #[test]

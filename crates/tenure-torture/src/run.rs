@@ -134,9 +134,14 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
         SystemClock.sleep_until(SystemClock.now() + TICK).await;
     }
     let room = fresh_room();
-    let locks = open(&service.url(room, None)).await?;
+    let url = service.url(room, None);
+    let locks = open(&url, TTL_LONG / 3).await?;
     let start = SystemClock.now();
-    let (mut arena, menu) = set_up(&order, service, room, &folder).await?;
+    let probe = match subject.recovers {
+        true => Some(open(&url, order.operation_timeout).await?),
+        false => None,
+    };
+    let (mut arena, menu) = set_up(&order, service, room, probe, &folder).await?;
     let Fought { lags, length } = fight(&order, &mut arena, &menu, &folder).await?;
     let left = left_over(&locks, order.keys).await.context("the store is gone in the end")?;
     let Arena { struck, fleet, service, .. } = arena;
@@ -173,11 +178,11 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     })
 }
 
-async fn open(url: &str) -> Result<Locks> {
+async fn open(url: &str, patience: Duration) -> Result<Locks> {
     let mut tries = 0;
     loop {
         let builder = Locks::builder().shared(true).namespace(NAMESPACE).default_ttl(TTL_LONG);
-        match builder.open(url).await {
+        match builder.operation_timeout(patience).open(url).await {
             Err(error) if error.retry() != Retry::Never && tries < 5 => tries += 1,
             opened => return Ok(opened?),
         }
@@ -188,6 +193,7 @@ async fn set_up(
     order: &Order,
     service: Arc<dyn Service>,
     room: u32,
+    probe: Option<Locks>,
     folder: &Path,
 ) -> Result<(Arena, Menu)> {
     let mut links = Vec::new();
@@ -216,7 +222,7 @@ async fn set_up(
     };
     let menu = Menu { kinds, links: links.len(), start_max: order.subject.start_max };
     let fleet = Fleet::new(plan)?;
-    Ok((Arena::new(service, links, fleet, folder)?, menu))
+    Ok((Arena::new(service, links, fleet, probe, folder)?, menu))
 }
 
 /// What is to be told of a fight besides what was written down.

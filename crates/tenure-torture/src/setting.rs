@@ -1,10 +1,11 @@
 //! Where and when a run was made, for the cards.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use tenure::clock::{Clock, SystemClock};
+
+/// In which `cargo xtask` tells which source this was built from.
+const COMMIT: &str = "TENURE_COMMIT";
 
 /// Where and when.
 #[derive(Clone, Debug)]
@@ -26,25 +27,9 @@ impl Setting {
         let (system, release) = (name.sysname().to_string_lossy(), name.release());
         let release = release.to_string_lossy();
         let machine = format!("{cores} cores, {system} {release}");
-        let commit = commit(Path::new("."));
+        let commit = std::env::var(COMMIT).ok();
         Self { date: day(since.as_secs() / 86_400), machine, commit }
     }
-}
-
-/// What is changed by the run itself.
-const OWN: [&str; 3] = [".", ":(exclude)docs/guarantees", ":(exclude)README.md"];
-
-/// The commit that stands in a folder, and whether anything that is kept there differs from it.
-fn commit(folder: &Path) -> Option<String> {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").current_dir(folder).args(arguments).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        output.status.success().then_some(text)
-    };
-    let hash = git(&["rev-parse", "--short", "HEAD"])?;
-    let asked = [&["status", "--porcelain", "--untracked-files=no", "--"][..], &OWN].concat();
-    let changes = git(&asked)?;
-    Some(if changes.is_empty() { hash } else { format!("{hash} and changes") })
 }
 
 /// The date of a day, counted from the first of 1970 (after Howard Hinnant).
@@ -69,32 +54,5 @@ mod tests {
         assert_eq!(day(0), "1970-01-01");
         assert_eq!(day(11_016), "2000-02-29");
         assert_eq!(day(20_774), "2026-11-17");
-    }
-
-    #[test]
-    fn a_commit_is_told_and_whether_it_was_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        assert_eq!(commit(at), None);
-        let git = |line: &str| {
-            let identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"];
-            let mut git = Command::new("git");
-            git.current_dir(at).args(identity).args(line.split_whitespace());
-            assert!(git.output().unwrap().status.success(), "{line}");
-        };
-        let write = |name: &str, text: &str| std::fs::write(at.join(name), text).unwrap();
-        git("init");
-        write("lib.rs", "1");
-        write("README.md", "1");
-        git("add .");
-        git("commit --no-gpg-sign -m one");
-        let hash = commit(at).unwrap();
-        assert!(hash.len() >= 7 && !hash.contains(' '), "{hash}");
-        // What a run writes itself, and what is not kept, is no change.
-        write("README.md", "2");
-        write("notes", "2");
-        assert_eq!(commit(at).unwrap(), hash);
-        write("lib.rs", "2");
-        assert_eq!(commit(at).unwrap(), format!("{hash} and changes"));
     }
 }

@@ -29,8 +29,8 @@ pub(crate) struct Subject {
     pub(crate) configuration: &'static str,
     /// How long it may take to start again.
     pub(crate) start_max: Duration,
-    /// How long it may refuse to work after it was started again.
-    pub(crate) recovers: Duration,
+    /// Whether it says that it is ready before it works: then it counts as away until it does.
+    pub(crate) recovers: bool,
     /// Whether a lease may begin its ttl anew when the server was away.
     pub(crate) rearms: bool,
     /// Whether one worker that is stopped in the middle of a write may keep all others waiting.
@@ -44,7 +44,7 @@ const FILES: Subject = Subject {
     class: Class::Fenced,
     configuration: "SQLite in WAL mode, full sync, shared by all workers",
     start_max: Duration::ZERO,
-    recovers: Duration::ZERO,
+    recovers: false,
     rearms: false,
     is_files: true,
     signs: false,
@@ -77,9 +77,10 @@ pub(crate) const ALL: &[Subject] = &[
     },
     Subject {
         name: "object/seaweedfs",
-        configuration: "S3 with conditional writes, master, volume and filer in one process",
+        configuration: "S3 with conditional writes, master, volume and filer in one process, \
+                        heartbeat 100 ms, election 1 s",
         start_max: Duration::from_secs(10),
-        recovers: Duration::from_secs(10),
+        recovers: true,
         signs: true,
         ..SERVED
     },
@@ -94,7 +95,12 @@ pub(crate) const ALL: &[Subject] = &[
 /// Stores that are there for whoever names them.
 const MORE: &[Subject] = &[
     Subject { name: "object/folder", configuration: "a local folder", ..FILES },
-    Subject { name: "object/ministack", configuration: "an imitation of S3", ..ALL[5] },
+    Subject {
+        name: "object/ministack",
+        configuration: "an imitation of S3",
+        signs: false,
+        ..ALL[5]
+    },
     Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
     VOLATILE,
     RUSHED,

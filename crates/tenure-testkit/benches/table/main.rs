@@ -12,7 +12,6 @@
 mod batching;
 mod chart;
 mod command;
-mod commit;
 mod contenders;
 mod contest;
 mod cycle;

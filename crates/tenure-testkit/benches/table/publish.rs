@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tenure::clock::{Clock, SystemClock};
 use tenure_api::rfc3339;
 
-use crate::commit;
 use crate::figure::FIGURES;
 use crate::machine::Machine;
 use crate::report::{Row, Table};
@@ -17,6 +16,9 @@ use crate::versions;
 
 /// The folder that takes it. `cargo xtask bench` names it when all sections are measured.
 const VARIABLE: &str = "TENURE_BENCH_DOCS";
+
+/// In which `cargo xtask` tells which source this was built from.
+const COMMIT: &str = "TENURE_COMMIT";
 
 /// Where and of what a run was made.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl Edition {
         let now = rfc3339::seconds(SystemClock.wall());
         let date = now.split('T').next().unwrap_or(&now).to_owned();
         let versions = versions::all()?;
-        let commit = commit::here();
+        let commit = std::env::var(COMMIT).ok();
         Ok(Some(Self { folder, command: words.join(" "), date, machine, commit, versions }))
     }
 

@@ -150,6 +150,10 @@ fn weed_arguments(port: u16, folder: &Path) -> Result<Vec<OsString>> {
         // Otherwise on fixed ports, and without those it ends.
         "-s3.port.iceberg=0",
         "-s3.port.lance=0",
+        // With its usual values it is away for 15 to 40 seconds when it is started again.
+        "-master.electionTimeout=1s",
+        "-master.heartbeatInterval=100ms",
+        "-volume.preStopSeconds=0",
         "-volume.max=200",
         "-master.volumeSizeLimitMB=64",
         "-master.telemetry=false",
