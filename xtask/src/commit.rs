@@ -9,7 +9,7 @@ use crate::command::{command, output, succeeds};
 const VARIABLE: &str = "TENURE_COMMIT";
 
 /// What such a run writes itself, and what only tells of it, is no change of what was tried out.
-const SOURCE: &str = ":/ :(top,exclude)docs :(top,exclude)README.md";
+const SOURCE: &str = ":/ :(top,exclude)docs :(top,exclude,glob)*.md";
 
 /// What a hook of git tells of the repository that it runs for.
 const OF_HOOKS: [&str; 3] = ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"];
