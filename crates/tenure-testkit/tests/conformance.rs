@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
     let mut arguments = Arguments::from_args();
     // Most cases wait for a lease to end: they take time, but hardly a processor.
-    arguments.test_threads = arguments.test_threads.or(Some(14));
+    arguments.test_threads = arguments.test_threads.or(Some(10));
     let results = Results::default();
     let makers: Vec<_> = makers().into_iter().map(Arc::new).collect();
     let mut trials = vec![Trial::test("meta::every_store_is_here", every_store_is_here)];

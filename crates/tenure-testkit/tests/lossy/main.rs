@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
     let mut arguments = Arguments::from_args();
     // Most cases wait for a lease to end: they take time, but hardly a processor.
-    arguments.test_threads = arguments.test_threads.or(Some(14));
+    arguments.test_threads = arguments.test_threads.or(Some(10));
     let tallies = Tallies::default();
     let mut trials = vec![
         Trial::test("control::the_listed_cases_are_cases", listed_cases_are_cases),

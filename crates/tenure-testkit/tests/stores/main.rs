@@ -97,7 +97,7 @@ type Results = Arc<Mutex<BTreeMap<(&'static str, &'static str), String>>>;
 fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(12));
+    arguments.test_threads = arguments.test_threads.or(Some(6));
     let results = Results::default();
     let all: Vec<Kind> = std::iter::once(embedded::KIND).chain(kinds()).collect();
     let mut trials = Vec::new();
