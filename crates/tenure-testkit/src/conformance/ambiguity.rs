@@ -24,6 +24,7 @@ group!("ambiguity":
     a_late_write_behind_a_refusal_is_undone,
     a_waiter_that_refuses_reentry_finds_what_it_was_granted,
     a_cancelled_acquire_leaves_its_owners_guard_alone,
+    a_doubt_leaves_what_its_owners_guard_gives_back_alone,
     a_repeated_acquire_is_one_grant,
     a_repeated_acquire_without_reentry_is_one_grant,
     a_lost_reply_to_release_leaves_the_key_free,
@@ -222,6 +223,22 @@ async fn a_cancelled_acquire_leaves_its_owners_guard_alone(subject: Subject) -> 
     bounded("the cleanup to end", SOON, locks.flush()).await?;
     ensure!(held.is_held() && locks.is_locked("k").await?, "it cost its owner the lock");
     Ok(())
+}
+
+async fn a_doubt_leaves_what_its_owners_guard_gives_back_alone(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    let request = locks.lock("k").owner(Owner::parse("worker-7")?);
+    let held = request.acquire().await?;
+    faults.next(Operation::Acquire, Fault::ErrorAfter);
+    faults.next(Operation::Inspect, Fault::ErrorBefore);
+    let error = request.try_acquire().await.err().context("an answer out of nothing")?;
+    ensure!(error.kind() == ErrorKind::Unknown, "{error}");
+    // While this is on its way, it is looked whether the other question has come to anything.
+    let looks = faults.answers(Operation::Inspect);
+    faults.next(Operation::Release, Fault::Delay(ms(400)));
+    held.release().await.context("it was told that it had lost what it gave back")?;
+    ensure!(faults.answers(Operation::Inspect) > looks, "nobody looked");
+    becomes_free(&subject.locks().await?).await
 }
 
 async fn a_repeated_acquire_is_one_grant(subject: Subject) -> Result<()> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tenure::clock::{Clock, SystemClock};
 use tenure::{ErrorKind, Retry};
+use tenure_testkit::proxy::Proxy;
 use tenure_testkit::servers::free_port;
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
 use tenure_testkit::wait::{bounded, sleep, until};
@@ -72,6 +73,23 @@ async fn a_write_without_an_answer_is_unknown() {
     assert_eq!(renewed.expect_err("answered").retry(), Retry::Unknown);
     assert_eq!(tried.expect_err("answered").retry(), Retry::Safe);
     assert_eq!(seen.expect_err("answered").retry(), Retry::Safe);
+}
+
+#[tokio::test]
+async fn a_connection_that_has_gone_silent_is_given_up_before_a_lease_can_end() {
+    let server = newest();
+    let link = Proxy::start(server.process().address(), 7).await.unwrap();
+    let at = format!("nats://{}", link.address());
+    let locks = never_looks().open(&at).await.unwrap();
+    let guard = locks.lock("k").ttl(ms(10_000)).acquire().await.unwrap();
+    link.half_open();
+    until("something to be lost", ms(8000), || async { Ok(link.lost() > 0) }).await.unwrap();
+    // Only connections that are made from here on pass.
+    link.pass_anew();
+    until("a new connection", ms(8000), || async { Ok(locks.is_locked("k").await.is_ok()) })
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 //! *condemned*: an owner that asks again may be given the same grant once more, and must not use
 //! it, because the release may still land.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -134,6 +134,8 @@ struct State {
     /// matters.
     condemned: HashMap<Id, (Fence, Moment)>,
     sweep_at: usize,
+    /// Grants that their own guards are giving back just now.
+    parting: HashSet<(Key, Fence)>,
 }
 
 #[derive(Debug)]
@@ -218,6 +220,14 @@ impl Cleanup {
         }
     }
 
+    /// A guard gives this grant back itself for as long as the returned value lives: whoever looks
+    /// for other tries of its owner leaves it alone, or the guard would find it gone.
+    pub(crate) fn part(self: &Arc<Self>, key: &Key, fence: Fence) -> Parting {
+        let grant = (key.clone(), fence);
+        self.state().parting.insert(grant.clone());
+        Parting { cleanup: Arc::clone(self), grant }
+    }
+
     /// Whether a release of this grant was sent, and may yet land.
     pub(crate) fn is_condemned(&self, guard: &Guard) -> bool {
         let id = (guard.key().clone(), guard.owner().clone());
@@ -232,6 +242,19 @@ impl Cleanup {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A guard is giving its grant back.
+#[derive(Debug)]
+pub(crate) struct Parting {
+    cleanup: Arc<Cleanup>,
+    grant: (Key, Fence),
+}
+
+impl Drop for Parting {
+    fn drop(&mut self) {
+        self.cleanup.state().parting.remove(&self.grant);
     }
 }
 
@@ -274,6 +297,9 @@ impl Work {
             return Claimed::Believed;
         }
         let mut state = self.cleanup.state();
+        if state.parting.contains(&(leftover.key.clone(), fence)) {
+            return Claimed::Believed;
+        }
         let works = state.works.get(&self.id);
         if !works.is_some_and(|works| works.iter().any(|pending| pending.work == self.number)) {
             return Claimed::Superseded;
@@ -368,7 +394,7 @@ impl Work {
 enum Claimed {
     /// Nobody's, and its owner will not use it any more: it can be released.
     Condemned,
-    /// A guard's.
+    /// A guard's, which believes in it or is giving it back.
     Believed,
     /// That of an acquire under way with the same owner.
     Superseded,

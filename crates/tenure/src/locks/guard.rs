@@ -177,10 +177,12 @@ impl Guard {
         self.hold.give_up();
         let engine = Arc::clone(&self.engine);
         let context = &engine.context;
+        let is_shared = self.owner_is_chosen;
+        let _parting = is_shared.then(|| engine.cleanup.part(self.key(), self.lease.fence));
         engine.keeper.stop(self.kept).await;
         let store = Arc::clone(&context.store);
         let grant = grant_of(&self.lease);
-        if self.owner_is_chosen {
+        if is_shared {
             engine.keeper.lose_shared(&grant.key, self.lease.fence);
             engine.cleanup.condemn(&grant, self.lease.ttl);
         }

@@ -23,8 +23,9 @@ use crate::error::{Error, Result};
 /// Longer than the engine waits for any answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// How long until a connection that has gone silent is given up: three times this.
-const PING_EVERY: Duration = Duration::from_secs(5);
+/// How long until a connection that has gone silent is given up: three times this. A lease of ten
+/// seconds must outlast that, and a renewal after it. Nothing is sent while answers come.
+const PING_EVERY: Duration = Duration::from_secs(1);
 
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
