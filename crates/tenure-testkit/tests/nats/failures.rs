@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use tenure::clock::{Clock, SystemClock};
 use tenure::{ErrorKind, Retry};
-use tenure_testkit::proxy::Proxy;
-use tenure_testkit::servers::free_port;
+use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::nats::{Nats, Recipe, Release};
+use tenure_testkit::servers::{Service, free_port};
 use tenure_testkit::wait::{bounded, sleep, until};
 
-use crate::raw::{SOON, claim, consumers, ms, never_looks, newest, old, open, refusal, take, url};
+use crate::raw::{
+    SOON, claim, consumers, give_back, ms, never_looks, newest, old, open, refusal, take, url,
+};
 
 #[tokio::test]
 async fn opening_fails_in_time_and_says_why() {
@@ -79,8 +81,7 @@ async fn a_write_without_an_answer_is_unknown() {
 async fn a_connection_that_has_gone_silent_is_given_up_before_a_lease_can_end() {
     let server = newest();
     let link = Proxy::start(server.process().address(), 7).await.unwrap();
-    let at = format!("nats://{}", link.address());
-    let locks = never_looks().open(&at).await.unwrap();
+    let locks = never_looks().open(&server.url(1, Some(link.address()))).await.unwrap();
     let guard = locks.lock("k").ttl(ms(10_000)).acquire().await.unwrap();
     link.half_open();
     until("something to be lost", ms(8000), || async { Ok(link.lost() > 0) }).await.unwrap();
@@ -90,6 +91,31 @@ async fn a_connection_that_has_gone_silent_is_given_up_before_a_lease_can_end() 
         .await
         .unwrap();
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_on_which_nothing_is_answered_is_given_up_although_messages_come() {
+    let server = newest();
+    let link = Proxy::start(server.process().address(), 7).await.unwrap();
+    let store = open(&server.url(1, Some(link.address()))).await.unwrap();
+    let other = open(&url(&server)).await.unwrap();
+    let _watch = store.watch(&claim("busy", ms(5000)).key).await.unwrap();
+    let busy = tokio::spawn(async move {
+        loop {
+            let lease = take(&*other, "busy", ms(5000)).await;
+            give_back(&*other, &lease).await;
+            sleep(ms(100)).await;
+        }
+    });
+    link.requests(Flow::Lose);
+    let made = link.connections();
+    until("a new connection", ms(8000), || async {
+        store.inspect(&claim("k", ms(5000)).key).await.expect_err("answered");
+        Ok(link.connections() > made)
+    })
+    .await
+    .unwrap();
+    busy.abort();
 }
 
 #[tokio::test]

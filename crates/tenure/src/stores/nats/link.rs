@@ -1,7 +1,9 @@
 //! The connection: requests that end when it breaks, and what the server says unasked.
 
+use std::convert::Infallible;
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::error::{self, Silence};
-use crate::clock::{Clock, within};
+use crate::clock::{Clock, Moment, within};
 use crate::error::{Error, Result};
 
 /// Longer than the engine waits for any answer.
@@ -26,6 +28,13 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long until a connection that has gone silent is given up: three times this. A lease of ten
 /// seconds must outlast that, and a renewal after it. Nothing is sent while answers come.
 const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// How long until a connection on which no request is answered is given up, whatever else comes in
+/// by it: the library's pings are not sent then, and one way may be silent alone.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+
+/// How long what has come may take to be read.
+const UNREAD: Duration = Duration::from_millis(100);
 
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
 
@@ -50,6 +59,8 @@ pub(super) struct Link {
     /// `$JS.API`, or that of a domain.
     api: String,
     inbox: String,
+    /// When the last answer came to any request, in nanoseconds of the clock.
+    answered: AtomicU64,
     _alive: Arc<()>,
 }
 
@@ -86,7 +97,8 @@ impl Link {
             .await
             .map_err(error::connecting)?;
         let api = domain.map_or("$JS.API".to_owned(), |domain| format!("$JS.{domain}.API"));
-        Ok(Self { client, clock, signals, api, inbox: inbox.to_owned(), _alive: alive })
+        let (inbox, answered) = (inbox.to_owned(), AtomicU64::new(clock.now().as_nanos()));
+        Ok(Self { client, clock, signals, api, inbox, answered, _alive: alive })
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -133,12 +145,16 @@ impl Link {
             return Err(Silence::Down);
         }
         let request = Request::new().headers(headers).payload(body.into());
+        let sent = self.clock.now();
         let asked =
             within(&*self.clock, ANSWER_MAX, self.client.send_request(subject.clone(), request));
         tokio::select! {
             biased;
             reply = asked => match reply {
-                Ok(Ok(message)) => Ok(message),
+                Ok(Ok(message)) => {
+                    self.answered.fetch_max(self.clock.now().as_nanos(), Ordering::Relaxed);
+                    Ok(message)
+                }
                 Ok(Err(error)) => Err(match error.kind() {
                     RequestErrorKind::NoResponders => Silence::NoResponders,
                     RequestErrorKind::InvalidSubject | RequestErrorKind::MaxPayloadExceeded => {
@@ -151,7 +167,21 @@ impl Link {
                 Err(_) => Err(Silence::NoAnswer("NATS did not answer in time")),
             },
             silence = self.trouble(&mut signals, &subject) => Err(silence),
+            never = self.give_up_when_silent(sent) => match never {},
         }
+    }
+
+    /// Makes the connection anew when nothing was answered on it for too long since `sent`. The
+    /// request that waits is told by that, as all others are.
+    async fn give_up_when_silent(&self, sent: Moment) -> Infallible {
+        self.clock.sleep_until(sent + SILENT_MAX).await;
+        // A process that was stopped meanwhile has yet to read what has come.
+        self.clock.sleep_until(self.clock.now() + UNREAD).await;
+        if self.answered.load(Ordering::Relaxed) < sent.as_nanos() {
+            // It fails only when the client is closed.
+            drop(self.client.force_reconnect().await);
+        }
+        pending().await
     }
 
     /// Waits for something that leaves a request to `subject` without a reply.
@@ -170,7 +200,7 @@ impl Link {
                     return Silence::NoAnswer("NATS forbids the subscription to the inbox");
                 }
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => std::future::pending().await,
+                Err(RecvError::Closed) => pending().await,
             }
         }
     }
