@@ -10,6 +10,9 @@ use crate::clock::Moment;
 
 const MAX: usize = 64;
 
+/// Which part of its ttl a lease must still have to be used again.
+const RESERVE: u32 = 4;
+
 /// A lease in the words of etcd: what a key hangs on, and ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EtcdLease {
@@ -36,10 +39,11 @@ impl EtcdLease {
 pub(super) struct Spares(Mutex<Vec<EtcdLease>>);
 
 impl Spares {
-    /// The one that was refreshed last, so that those in excess may end.
+    /// The one that was refreshed last, so that those in excess may end. Not one that is about to:
+    /// a key that is written under it may be gone before the lease is refreshed.
     pub(super) fn take(&self, asked: i64, now: Moment) -> Option<EtcdLease> {
         let mut spares = self.lock();
-        spares.retain(|spare| spare.until > now);
+        spares.retain(|spare| spare.until > now + spare.granted / RESERVE);
         let at = spares.iter().rposition(|spare| spare.asked == asked)?;
         Some(spares.remove(at))
     }
@@ -79,6 +83,18 @@ mod tests {
         assert_eq!(spares.take(30, now).map(|spare| spare.id), Some(1));
         assert_eq!(spares.take(30, now), None);
         assert_eq!(spares.drain().len(), 1);
+    }
+
+    #[test]
+    fn a_spare_that_is_about_to_end_is_left_to() {
+        let spares = Spares::default();
+        let granted = Duration::from_nanos(400);
+        for (id, until) in [(1, 1_101), (2, 1_100), (3, 1_001)] {
+            assert!(spares.give(EtcdLease { granted, ..lease(id, 30, until) }).is_none());
+        }
+        let now = Moment::from_nanos(1_000);
+        assert_eq!(spares.take(30, now).map(|spare| spare.id), Some(1));
+        assert_eq!(spares.take(30, now), None);
     }
 
     #[test]
