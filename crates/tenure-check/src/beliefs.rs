@@ -17,7 +17,7 @@ struct Belief<'a> {
 /// A belief lasts from the answer that granted it to the last moment at which the guard was asked
 /// and said yes: it was at least that long, so whatever is found did happen. Where the lease with
 /// the smaller fence was ended by force before the other began to believe, that is told apart: the
-/// guard cannot know before its next renewal.
+/// guard cannot know before its next renewal. But a ttl later it must, whether it was told or not.
 pub fn check(history: &History, verdict: &mut Verdict) {
     for (key, claims) in history.by_key() {
         let mut beliefs: Vec<Belief<'_>> = claims.into_iter().filter_map(belief).collect();
@@ -39,11 +39,14 @@ pub fn check(history: &History, verdict: &mut Verdict) {
 }
 
 /// Whether the one of two that was granted first had lost its lease by force when both began to
-/// believe.
+/// believe, and not too long before it ceased to.
 fn is_robbed(history: &History, key: &str, one: &Belief<'_>, other: &Belief<'_>) -> bool {
     let first = if one.fence < other.fence { one } else { other };
     let forced = history.forced.get(&(key.to_owned(), first.fence));
-    forced.is_some_and(|at| *at <= one.from.max(other.from))
+    forced.is_some_and(|forced| {
+        let is_first = forced.from <= one.from.max(other.from);
+        is_first && first.until <= forced.unnoticed(first.claim.ttl)
+    })
 }
 
 fn belief(claim: &Claim) -> Option<Belief<'_>> {
@@ -63,7 +66,7 @@ fn overlap(key: &str, before: &Belief<'_>, after: &Belief<'_>) -> Violation {
 #[cfg(test)]
 mod tests {
     use crate::record::What;
-    use crate::sample::{Sample, found};
+    use crate::sample::{Sample, TTL, found};
     use crate::verdict::Checker::Beliefs;
 
     #[test]
@@ -115,6 +118,19 @@ mod tests {
         sample.note(9, 0, "k", 110, What::Forced { fence: 1 });
         sample.note(9, 0, "k", 90, What::Forced { fence: 2 });
         assert_eq!(found(&sample, Beliefs).len(), 1);
+    }
+
+    #[test]
+    fn a_guard_that_believes_for_longer_than_a_ttl_after_a_force_is_found() {
+        let until = |believed| {
+            let mut sample = Sample::default();
+            sample.granted(1, "k", 10, 20, 1).believed(1, believed);
+            sample.note(9, 0, "k", 80, What::Forced { fence: 1 });
+            sample.note(9, 0, "k", 90, What::Forced { fence: 1 });
+            sample.granted(2, "k", 30, 100, 2).believed(2, 300);
+            found(&sample, Beliefs).len()
+        };
+        assert_eq!((until(90 + TTL), until(91 + TTL)), (0, 1));
     }
 
     #[test]

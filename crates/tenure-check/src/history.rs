@@ -105,6 +105,39 @@ pub struct Write {
     pub accepted: bool,
 }
 
+/// When a lease was ended by force: between the first and the last line that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forced {
+    /// From when on it may have been.
+    pub from: u64,
+    /// When it was, at the latest.
+    pub by: u64,
+}
+
+impl Forced {
+    /// Until when the guard of such a lease may go on to believe in it, if it is not told: nothing
+    /// prolongs it any more.
+    #[must_use]
+    pub const fn unnoticed(self, ttl: u64) -> u64 {
+        self.by.saturating_add(ttl)
+    }
+}
+
+/// What the store said of who holds a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Which key.
+    pub key: String,
+    /// When it was asked.
+    pub asked: u64,
+    /// When the answer was there.
+    pub answered: u64,
+    /// The fence of whoever holds it; nobody, if there is none.
+    pub fence: Option<u64>,
+    /// Whether the question took the key from whoever held it.
+    pub forces: bool,
+}
+
 /// What was done to a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -153,8 +186,10 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Writes to what does not check, in order: the fence, and that of the write before.
     pub unfenced: Vec<(u64, u64)>,
-    /// Leases that were ended by force: key and fence, and when.
-    pub forced: BTreeMap<(String, u64), u64>,
+    /// Leases that were ended by force.
+    pub forced: BTreeMap<(String, u64), Forced>,
+    /// What the store said of a key to those who did not ask for it.
+    pub looks: Vec<Look>,
     /// What was done to whom.
     pub faults: BTreeMap<u64, Faults>,
 }
@@ -250,7 +285,8 @@ impl History {
             }
             What::Unfenced { fence, over } => self.unfenced.push((fence, over)),
             What::Forced { fence } => {
-                self.forced.entry((key, fence)).or_insert(at);
+                let forced = self.forced.entry((key, fence)).or_insert(Forced { from: at, by: at });
+                forced.by = at.max(forced.by);
             }
             What::Killed => {
                 self.faults.entry(worker).or_default().killed.get_or_insert(at);

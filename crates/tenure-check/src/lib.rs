@@ -34,4 +34,4 @@ pub mod waiters;
 
 pub use history::History;
 pub use record::{Record, Recorder, What};
-pub use verdict::{Checker, Options, Verdict, Violation, check};
+pub use verdict::{Checker, Losses, Options, Verdict, Violation, check};

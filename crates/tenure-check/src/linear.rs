@@ -14,11 +14,11 @@ mod ghost;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ghost::{Ghost, thrifty};
 
-use crate::history::{Answer, Claim, History, Returned};
+use crate::history::{Answer, Claim, History, Look, Returned};
 use crate::stay::Stay;
 use crate::verdict::{Checker, Options, Verdict, Violation};
 
@@ -28,6 +28,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// - A key is free or held. It is granted when it is free, with a fence greater than all before.
 /// - It is found held only while it is held, given back only by whoever holds it, and found lost
 ///   only by one that holds it no more.
+/// - Where those who ask time a lease, one that its holder lost may stay until somebody has.
+/// - Whoever looks is told who holds it, and a force ends the lease of the one that it names.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
 /// - A question without an answer may have had its effect, or not, and for no longer than what it
@@ -58,7 +60,16 @@ enum Kind {
     Refusal,
     Release,
     Loss,
+    /// Whoever holds the key was told to one that looked.
+    Look,
+    /// It was taken from whoever held it.
+    Force,
+    /// Nobody was found to hold it.
+    Vacancy,
 }
+
+/// Of an answer that is about no lease.
+const NO_LEASE: usize = usize::MAX;
 
 /// An answer, and when the question was put. `lease` is the claim's place among all of the key.
 struct Op {
@@ -96,6 +107,8 @@ struct Search<'a> {
     /// Those who may have held the key and were never told, by the end of that.
     ghosts: Vec<Ghost>,
     steps_left: usize,
+    /// Whether a lease that its holder lost stays until somebody has timed it.
+    lingers: bool,
 }
 
 impl<'a> Search<'a> {
@@ -112,17 +125,36 @@ impl<'a> Search<'a> {
             ends: Vec::with_capacity(claims.len()),
             ghosts: Vec::new(),
             steps_left: options.steps_max,
+            lingers: options.is_observed,
         };
         for (lease, claim) in claims.iter().enumerate() {
-            let forced = claim
-                .grant()
-                .and_then(|(_, fence)| history.forced.get(&(key.to_owned(), fence)).copied());
-            search.ends.push(end(claim, options).min(forced.unwrap_or(u64::MAX)));
+            let forced =
+                claim.grant().and_then(|(_, fence)| history.forced.get(&(key.to_owned(), fence)));
+            search.ends.push(end(claim, options).min(forced.map_or(u64::MAX, |at| at.from)));
             search.take(lease, claim);
             search.ghosts.extend(Ghost::of(lease, claim, options, stay));
         }
         search.ghosts.sort_unstable_by_key(|ghost| (ghost.until, ghost.asked));
+        search.look(history.looks.iter().filter(|look| look.key == key));
         search
+    }
+
+    /// Takes what was said of the key to those who did not ask for it. Of a lease that nobody was
+    /// told of nothing can be said.
+    fn look<'l>(&mut self, looks: impl Iterator<Item = &'l Look>) {
+        let fences = self.claims.iter().enumerate();
+        let fences = fences.filter_map(|(lease, claim)| Some((claim.grant()?.1, lease)));
+        let leases: HashMap<u64, usize> = fences.collect();
+        for Look { asked, answered, fence, forces, .. } in looks {
+            let (kind, lease) = match (fence, forces) {
+                (None, _) => (Kind::Vacancy, NO_LEASE),
+                (Some(fence), forces) => {
+                    let Some(lease) = leases.get(fence) else { continue };
+                    (if *forces { Kind::Force } else { Kind::Look }, *lease)
+                }
+            };
+            self.ops.push(Op { kind, lease, asked: *asked, answered: *answered });
+        }
     }
 
     fn take(&mut self, lease: usize, claim: &Claim) {
@@ -244,7 +276,14 @@ impl<'a> Search<'a> {
             }
             (Kind::Release, _) => (hold == mine).then_some((Hold::Nobody, fence)),
             (Kind::Loss, _) if hold != mine => Some((hold, fence)),
-            (Kind::Loss, _) => has_ended(op.lease).then_some((Hold::Nobody, fence)),
+            (Kind::Loss, _) => {
+                let left = if self.lingers { hold } else { Hold::Nobody };
+                has_ended(op.lease).then_some((left, fence))
+            }
+            (Kind::Look, _) => (hold == mine).then_some((hold, fence)),
+            (Kind::Force, _) => (hold == mine).then_some((Hold::Nobody, fence)),
+            (Kind::Vacancy, Hold::Lease(other)) if !has_ended(other) => None,
+            (Kind::Vacancy, _) => Some((Hold::Nobody, fence)),
         }
     }
 
@@ -275,6 +314,9 @@ impl<'a> Search<'a> {
     fn explain(&self, states: &HashSet<State>, op: usize) -> String {
         let Op { kind, lease, .. } = &self.ops[op];
         let describe = |lease: usize| {
+            if lease == NO_LEASE {
+                return "nobody".to_owned();
+            }
             let fence = self.claims[lease].grant().map_or(0, |(_, fence)| fence);
             format!("worker {} (fence {fence})", self.claims[lease].worker)
         };
@@ -295,6 +337,9 @@ impl<'a> Search<'a> {
             }
             Kind::Release => format!("{who} gave it back, but {held}"),
             Kind::Loss => format!("{who} was told that it is lost before the lease could end"),
+            Kind::Look => format!("one that looked was told that {who} holds it, and {held}"),
+            Kind::Force => format!("it was taken by force from {who}, and {held}"),
+            Kind::Vacancy => format!("nobody was found to hold it, and {held}"),
         }
     }
 }

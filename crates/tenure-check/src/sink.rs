@@ -59,13 +59,13 @@ pub fn check(history: &History, verdict: &mut Verdict) {
     verdict.stale_unfenced = history.unfenced.iter().filter(|(fence, over)| over > fence).count();
 }
 
-/// The last moment at which each guard said that it holds, by its key and fence.
-type Holders<'a> = BTreeMap<(&'a str, u64), u64>;
+/// The last moment at which each guard said that it holds, by its key and fence, and its ttl.
+type Holders<'a> = BTreeMap<(&'a str, u64), (u64, u64)>;
 
 fn holders(history: &History) -> Holders<'_> {
     let granted = history.claims.iter().filter_map(|claim| {
         let (_, fence) = claim.grant()?;
-        Some(((claim.key.as_str(), fence), claim.believed?))
+        Some(((claim.key.as_str(), fence), (claim.believed?, claim.ttl)))
     });
     granted.collect()
 }
@@ -81,9 +81,10 @@ fn judged(history: &History, holders: &Holders<'_>, write: &Write, highest: u64)
     if *fence >= highest {
         return Some(format!("a write with fence {fence} was refused, and none had a greater one"));
     }
-    let believed = holders.get(&(key.as_str(), *fence)).is_some_and(|believed| believed > at);
-    let forced = history.forced.get(&(key.clone(), *fence)).is_some_and(|forced| forced <= at);
-    (believed && !forced).then(|| {
+    let (believed, ttl) = holders.get(&(key.as_str(), *fence)).copied()?;
+    let forced = history.forced.get(&(key.clone(), *fence));
+    let unnoticed = forced.is_some_and(|forced| forced.from <= *at && *at <= forced.unnoticed(ttl));
+    (believed > *at && !unnoticed).then(|| {
         let worker = write.worker;
         format!(
             "a write with fence {fence} was refused after one with fence {highest}, and its \
@@ -95,7 +96,7 @@ fn judged(history: &History, holders: &Holders<'_>, write: &Write, highest: u64)
 #[cfg(test)]
 mod tests {
     use crate::record::What::{Accepted, Forced, Refused, Unfenced};
-    use crate::sample::{Sample, found};
+    use crate::sample::{Sample, TTL, found};
     use crate::verdict::Checker::Sink;
 
     #[test]
@@ -144,5 +145,9 @@ mod tests {
         assert!(texts[0].contains("still believed"), "{texts:?}");
         sample.note(9, 0, "k", 25, Forced { fence: 1 });
         assert_eq!(found(&sample, Sink), [""; 0]);
+        // But not for as long as it likes.
+        sample.believed(1, 99 + TTL);
+        sample.note(1, 0, "k", 26 + TTL, Refused { fence: 1 });
+        assert_eq!(found(&sample, Sink).len(), 1);
     }
 }

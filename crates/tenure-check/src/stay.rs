@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Answer, Claim, History};
-use crate::verdict::Options;
+use crate::verdict::{Losses, Options};
 
 const SECOND: u64 = 1_000_000_000;
+
+/// How much longer than the slowest answer about then what is left of a wait may take.
+const MOMENT: u64 = SECOND / 4;
 
 /// How long an answer may take and still excuse others.
 const SLOWNESS_MAX: u64 = 5 * SECOND;
@@ -87,7 +90,9 @@ impl<'a> Stay<'a> {
     pub fn landing(&self, claim: &Claim) -> Option<u64> {
         let last = match claim.answer {
             // One of its tries may have been granted, and it did not live to undo that.
-            Answer::Held { at } if self.options.is_lossy && claim.wait != Some(0) => {
+            Answer::Held { at }
+                if claim.wait != Some(0) && self.options.losses != Losses::Never =>
+            {
                 let undone = self.history.awake_for(claim.worker, at, 2 * self.slack(at, at));
                 let killed = self.history.killed(claim.worker)?;
                 (killed <= undone).then_some(at)?
@@ -109,12 +114,37 @@ impl<'a> Stay<'a> {
         self.rearmed(self.history.awake_for(waiter.worker, from, length), length)
     }
 
-    /// Until when a claim may hold its key that waited in vain: its last try may have been granted
-    /// when nobody listened any more, and is undone, unless the worker was killed before.
+    /// Whether a claim waited and the answer to one of its tries may have been lost.
+    #[must_use]
+    pub fn loses(&self, claim: &Claim) -> bool {
+        let was_stopped =
+            |at: u64| self.history.paused(claim.worker, claim.asked, at.saturating_add(SECOND)) > 0;
+        claim.wait != Some(0)
+            && match self.options.losses {
+                Losses::Never => false,
+                Losses::WhileStopped => claim.answer.at().is_none_or(was_stopped),
+                Losses::AtAnyTime => true,
+            }
+    }
+
+    /// From when until when a claim may hold its key that waited in vain, if none of its tries was
+    /// lost: the last may have been under way when the wait was over.
+    #[must_use]
+    pub fn last_try(&self, claim: &Claim, answered: u64) -> (u64, u64) {
+        let pace = self.pace.slowest(answered, answered);
+        let begun = answered.saturating_sub(pace.saturating_add(MOMENT)).max(claim.asked);
+        (begun, self.undone(claim, answered, pace.saturating_mul(2).saturating_add(MOMENT)))
+    }
+
+    /// Until when a claim may hold its key that waited in vain: one of its tries may have been
+    /// granted when nobody listened any more, and is undone, unless the worker was killed before.
     #[must_use]
     pub fn afterthought(&self, claim: &Claim, answered: u64) -> u64 {
-        let undone = 2 * self.slack(answered, answered);
-        let undone = self.history.awake_for(claim.worker, answered, undone);
+        self.undone(claim, answered, self.slack(answered, answered).saturating_mul(2))
+    }
+
+    fn undone(&self, claim: &Claim, answered: u64, length: u64) -> u64 {
+        let undone = self.history.awake_for(claim.worker, answered, length);
         match self.history.killed(claim.worker) {
             Some(killed) if killed <= undone => self.lasts(claim, answered),
             _ => undone,

@@ -83,6 +83,17 @@ pub struct Violation {
     pub at: u64,
 }
 
+/// When answers are lost on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Losses {
+    /// Never.
+    Never,
+    /// While whoever asked was stopped, or just after: what breaks its network is told as a pause.
+    WhileStopped,
+    /// At any time.
+    AtAnyTime,
+}
+
 /// How strict to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -90,9 +101,9 @@ pub struct Options {
     pub slack: Duration,
     /// How much faster than the workers' clock the store's may run, in thousandths: 20.
     pub drift_permille: u64,
-    /// Whether a claim that waits may have been granted for a moment before its answer, by a try
-    /// whose own was lost on the way: no. It is so where the network loses answers.
-    pub is_lossy: bool,
+    /// When a claim that waits may have been granted for a moment before its answer, by a try whose
+    /// own was lost on the way: never.
+    pub losses: Losses,
     /// Whether those who ask time the leases themselves: no. It is so on some stores, and there one
     /// that has just begun to ask may be told that a key is held although its lease has ended.
     pub is_observed: bool,
@@ -111,7 +122,7 @@ impl Default for Options {
         Self {
             slack: Duration::from_secs(1),
             drift_permille: 20,
-            is_lossy: false,
+            losses: Losses::Never,
             is_observed: false,
             rearms: Vec::new(),
             lags: Vec::new(),

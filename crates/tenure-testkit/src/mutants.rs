@@ -4,8 +4,9 @@
 //! wrappers here.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -56,6 +57,10 @@ pub enum StoreBug {
     ExpiresLate,
     /// A connection that has failed once is never made anew.
     NeverReconnects,
+    /// A force says whose lease it ended, and ends none.
+    ForceDoesNothing,
+    /// A look is answered with what was found by the look before.
+    StaleStatus,
 }
 
 /// How many times its ttl a lease stays that ends late.
@@ -69,13 +74,21 @@ pub struct Mutant {
     restarted: AtomicU64,
     /// Whether its connection has failed.
     failed: AtomicBool,
+    /// What was found by the last look at each key.
+    seen: Mutex<HashMap<Key, Option<Lease>>>,
 }
 
 impl Mutant {
     /// `inner` with `bug`.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, bug: StoreBug) -> Self {
-        Self { inner, bug, restarted: AtomicU64::new(0), failed: AtomicBool::new(false) }
+        Self {
+            inner,
+            bug,
+            restarted: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            seen: Mutex::default(),
+        }
     }
 
     /// What comes of work on a connection that is never made anew.
@@ -141,9 +154,11 @@ impl Store for Mutant {
                 self.inner.try_acquire(&strict).await
             }
             StoreBug::NeverReconnects => self.connected(self.inner.try_acquire(claim)).await,
-            StoreBug::RenewRevives | StoreBug::ReleaseTakesAny | StoreBug::NoWakeUp => {
-                self.inner.try_acquire(claim).await
-            }
+            StoreBug::RenewRevives
+            | StoreBug::ReleaseTakesAny
+            | StoreBug::NoWakeUp
+            | StoreBug::ForceDoesNothing
+            | StoreBug::StaleStatus => self.inner.try_acquire(claim).await,
         }
     }
 
@@ -187,11 +202,20 @@ impl Store for Mutant {
     }
 
     async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
+        if self.bug == StoreBug::ForceDoesNothing {
+            let lease = self.inner.inspect(&eviction.key).await?;
+            return Ok(lease.map(|lease| lease.status()));
+        }
         self.connected(self.inner.force_release(eviction)).await
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
-        self.connected(self.inner.inspect(key)).await
+        let found = self.connected(self.inner.inspect(key)).await?;
+        if self.bug != StoreBug::StaleStatus {
+            return Ok(found);
+        }
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(seen.insert(key.clone(), found.clone()).unwrap_or(found))
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {

@@ -9,6 +9,7 @@ use tenure_check::{History, Options};
 use crate::job::nanos;
 use crate::outages::{GRACE, Windows, joined, overlaps};
 use crate::questions::{Act, Question, Reply};
+use crate::turn::UNKNOWN;
 
 /// How many times the time that an answer is waited for a question may take that is not a claim:
 /// before a lease is given back, its renewal has to end.
@@ -49,7 +50,7 @@ pub(crate) fn check(
         let (act, took) = (act.text(), |at: u64| Duration::from_nanos(at.saturating_sub(*asked)));
         if let Reply::Failed { at, kind } = &question.reply
             && !overlaps(&late, *asked, *at)
-            && !excuses.cover(question, *at, &slow)
+            && !excuses.cover(question, *at, kind, &slow)
         {
             let took = took(*at);
             found.push(format!(
@@ -67,12 +68,24 @@ pub(crate) fn check(
 }
 
 impl Excuses<'_> {
+    /// When a failure of each worker is not held against the store.
+    pub(crate) fn windows(&self, options: &Options) -> BTreeMap<u64, Windows> {
+        let late = late(options);
+        let of = |windows: &Windows| {
+            let lasting =
+                windows.iter().map(|(from, end)| (*from, end.saturating_add(nanos(GRACE))));
+            joined(lasting.chain(late.iter().copied()).collect())
+        };
+        self.broken.iter().map(|(worker, windows)| (*worker, of(windows))).collect()
+    }
+
     /// Whether something was wrong that a failure can have come from. A connection may have been
     /// given up by the server while its worker stood still. A wait that is over may end with a try
-    /// whose answer is on its way, and its timer may run a quarter fast.
-    fn cover(&self, question: &Question, at: u64, slow: &[(u64, u64)]) -> bool {
+    /// whose answer is on its way, so that the outcome is not known, and its timer may run a
+    /// quarter fast.
+    fn cover(&self, question: &Question, at: u64, kind: &str, slow: &[(u64, u64)]) -> bool {
         let is_over = at.saturating_sub(question.asked) >= question.wait / 4 * 3;
-        if question.wait > 0 && is_over {
+        if question.wait > 0 && is_over && kind == UNKNOWN {
             return true;
         }
         let Question { worker, asked, .. } = question;
@@ -189,9 +202,13 @@ mod tests {
 
     #[test]
     fn a_wait_may_end_with_a_try_under_way() {
-        let waited = |wait| Question { wait, ..failed(Act::Acquire, 1_000) };
-        assert_eq!(Scene::default().found(&[waited(SECOND)]), 0);
-        assert_eq!(Scene::default().found(&[waited(9 * SECOND)]), 1);
+        let waited = |wait, kind: &str| {
+            let reply = Reply::Failed { at: after(1_000), kind: kind.into() };
+            Question { wait, ..question(Act::Acquire, reply) }
+        };
+        let found = |wait, kind| Scene::default().found(&[waited(wait, kind)]);
+        assert_eq!((found(SECOND, UNKNOWN), found(9 * SECOND, UNKNOWN)), (0, 1));
+        assert_eq!(found(SECOND, "Unavailable"), 1);
     }
 
     #[test]

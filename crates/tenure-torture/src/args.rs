@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Write a guarantee card for each store into docs/guarantees. Each run goes on for up to
-    /// three times its length until there were 300 faults and 200,000 operations that the store
+    /// three times its length until there were 300 faults and 200,000 operations that were
     /// answered, and fails if there were not.
     #[arg(long)]
     pub(crate) cards: bool,

@@ -96,8 +96,10 @@ fn facts(outcome: &Outcome, setting: &Setting) -> String {
         (
             "excused",
             format!(
-                "{} % of the time of all workers: something was wrong, or had just been",
-                outcome.judgement.excused.percent()
+                "{} % of the time of all workers: something was wrong, or had just been; {} \
+                 operations were answered in the rest",
+                outcome.judgement.excused.percent(),
+                outcome.judgement.reached.quiet.unwrap_or(0)
             ),
         ),
         ("seed", order.seed.to_string()),
@@ -115,8 +117,10 @@ fn counted(outcome: &Outcome) -> String {
     let others = table(&heads, tally.others().map(row));
     let operations = tally.operations();
     format!(
-        "\n## Operations: {operations}\n\nThose that the store answered:\n\n{answered}\nBeside \
-         these, without an answer or with an error, and not counted:\n\n{others}"
+        "\n## Operations: {operations}\n\nThose that were answered. Where the worker itself holds \
+         the key, or others of its tasks stand in line before this one, it knows that without \
+         asking the store:\n\n{answered}\nBeside these, without an answer or with an error, and \
+         not counted:\n\n{others}"
     )
 }
 
@@ -213,7 +217,8 @@ mod tests {
             "## Violations: 1",
             "| machine | 2 cores, Linux 6 |",
             "| commit | 0123abc and changes |",
-            "| excused | 0 % of the time of all workers: something was wrong, or had just been |",
+            "| excused | 0 % of the time of all workers: something was wrong, or had just been; 0 \
+             operations were answered in the rest |",
         ] {
             assert!(card.lines().any(|found| found == line), "no {line:?} in:\n{card}");
         }

@@ -29,7 +29,10 @@ pub(crate) enum Done {
     /// The store is about to be asked who holds the key.
     LookAsked,
     /// It said.
-    Looked,
+    Looked {
+        /// The fence of whoever holds it; none if nobody does.
+        fence: Option<u64>,
+    },
     /// It did not say.
     LookFailed {
         /// The kind of the error.
@@ -38,7 +41,10 @@ pub(crate) enum Done {
     /// The key is about to be taken from whoever holds it.
     ForceAsked,
     /// The store said what came of it.
-    Forced,
+    Forced {
+        /// The fence of whoever held it; none if nobody did.
+        fence: Option<u64>,
+    },
     /// The store did not say.
     ForceFailed {
         /// The kind of the error.

@@ -1,5 +1,7 @@
 //! What a run has to come to before it can be a card.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tenure_check::{Record, What};
 
 use crate::tally::Tally;
@@ -9,34 +11,62 @@ use crate::tally::Tally;
 pub(crate) struct Demand {
     faults: usize,
     operations: u64,
+    /// Of those, while nothing was wrong: what is excused is not judged.
+    quiet: usize,
 }
 
 /// What a run has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reached {
     pub(crate) faults: usize,
-    /// Those that the store answered.
+    /// Those that were answered.
     pub(crate) operations: u64,
-    /// Stale writes that the counter without a fence took.
+    /// Stale writes that the counter without a fence took, of workers that had been stopped and
+    /// whose lease nobody had ended by force.
     pub(crate) stale: usize,
+    /// Operations that were answered while nothing was wrong, where that is known by now.
+    pub(crate) quiet: Option<usize>,
 }
 
 impl Reached {
     /// From what was written down, and the number of faults.
     pub(crate) fn new(records: &[Record], tally: &Tally, faults: usize) -> Self {
-        let is_stale = |what: &What| matches!(what, What::Unfenced { fence, over } if over > fence);
-        let stale = records.iter().filter(|record| is_stale(&record.what)).count();
-        Self { faults, operations: tally.operations(), stale }
+        Self { faults, operations: tally.operations(), stale: stale(records), quiet: None }
     }
+}
+
+/// How many stale writes came from nothing but a pause.
+fn stale(records: &[Record]) -> usize {
+    let mut granted = BTreeMap::<(&str, u64), u64>::new();
+    let mut forced = BTreeSet::<(&str, u64)>::new();
+    let mut paused = BTreeMap::<u64, Vec<u64>>::new();
+    for record in records {
+        let key = record.key.as_str();
+        match record.what {
+            What::Granted { fence } => drop(granted.insert((key, fence), record.at)),
+            What::Forced { fence } => drop(forced.insert((key, fence))),
+            What::Paused => paused.entry(record.worker).or_default().push(record.at),
+            _ => {}
+        }
+    }
+    let is_stale = |record: &&Record| {
+        let What::Unfenced { fence, over } = record.what else { return false };
+        let lease = (record.key.as_str(), fence);
+        let since = granted.get(&lease).copied().unwrap_or(u64::MAX);
+        let mut pauses = paused.get(&record.worker).into_iter().flatten();
+        let was_stopped = pauses.any(|at| (since..record.at).contains(at));
+        over > fence && was_stopped && !forced.contains(&lease)
+    };
+    records.iter().filter(is_stale).count()
 }
 
 impl Demand {
     /// What every card says of its store at the least.
-    pub(crate) const CARD: Self = Self { faults: 300, operations: 200_000 };
+    pub(crate) const CARD: Self = Self { faults: 300, operations: 200_000, quiet: 50_000 };
 
     /// What was not reached, one line for each.
     pub(crate) fn missed(self, reached: Reached) -> Vec<String> {
-        let Reached { faults, operations, stale } = reached;
+        let Reached { faults, operations, stale, quiet } = reached;
         let mut missed = Vec::new();
         if faults < self.faults {
             missed.push(format!("{faults} faults, and not {}", self.faults));
@@ -44,8 +74,11 @@ impl Demand {
         if operations < self.operations {
             missed.push(format!("{operations} operations, and not {}", self.operations));
         }
+        if let Some(quiet) = quiet.filter(|quiet| *quiet < self.quiet) {
+            missed.push(format!("{quiet} operations in quiet, and not {}", self.quiet));
+        }
         if stale == 0 {
-            missed.push("no stale write that a fence had to refuse".to_owned());
+            missed.push("no stale write after a pause that a fence had to refuse".to_owned());
         }
         missed
     }
@@ -56,13 +89,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_pause_counts() {
+        let found = |between: &[(u64, What)]| {
+            let record = |worker, at, what| Record { worker, claim: 0, key: "k".into(), at, what };
+            let mut records = vec![record(1, 10, What::Granted { fence: 1 })];
+            records.extend(between.iter().map(|(at, what)| record(1, *at, what.clone())));
+            records.push(record(1, 90, What::Unfenced { fence: 1, over: 2 }));
+            records.push(record(2, 95, What::Unfenced { fence: 3, over: 1 }));
+            stale(&records)
+        };
+        assert_eq!(found(&[]), 0);
+        assert_eq!(found(&[(50, What::Paused)]), 1);
+        assert_eq!(found(&[(5, What::Paused)]), 0);
+        assert_eq!(found(&[(50, What::Paused), (60, What::Forced { fence: 1 })]), 0);
+    }
+
+    #[test]
     fn what_is_missed_is_told() {
-        let enough = Reached { faults: 300, operations: 200_000, stale: 1 };
+        let (operations, quiet) = (200_000, Some(50_000));
+        let enough = Reached { faults: 300, operations, stale: 1, quiet };
         assert!(Demand::CARD.missed(enough).is_empty());
+        assert!(Demand::CARD.missed(Reached { quiet: None, ..enough }).is_empty());
         for (reached, told) in [
             (Reached { faults: 299, ..enough }, "299 faults, and not 300"),
             (Reached { operations: 5, ..enough }, "5 operations, and not 200000"),
-            (Reached { stale: 0, ..enough }, "no stale write that a fence had to refuse"),
+            (Reached { quiet: Some(9), ..enough }, "9 operations in quiet, and not 50000"),
+            (
+                Reached { stale: 0, ..enough },
+                "no stale write after a pause that a fence had to refuse",
+            ),
         ] {
             assert_eq!(Demand::CARD.missed(reached), [told]);
         }

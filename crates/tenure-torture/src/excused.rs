@@ -1,10 +1,12 @@
-//! How much of the time the store was not to be relied on, or its worker stood still.
+//! How much of the time the store was not to be relied on, or its worker stood still, and what was
+//! done in the rest.
 
 use std::collections::BTreeMap;
 
 use tenure_check::Record;
 
-use crate::outages::Windows;
+use crate::outages::{Windows, overlaps};
+use crate::questions::{Question, Reply};
 
 /// A share of the time of all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,11 +42,41 @@ impl Excused {
     }
 }
 
+/// How many questions were asked and answered while nothing was wrong.
+pub(crate) fn quiet(questions: &[Question], windows: &BTreeMap<u64, Windows>) -> usize {
+    let is_quiet = |question: &&Question| {
+        let windows = windows.get(&question.worker).map_or(&[][..], Vec::as_slice);
+        matches!(question.reply, Reply::Told { at } if !overlaps(windows, question.asked, at))
+    };
+    questions.iter().filter(is_quiet).count()
+}
+
 #[cfg(test)]
 mod tests {
     use tenure_check::What;
 
     use super::*;
+    use crate::questions::Act;
+
+    #[test]
+    fn only_what_was_answered_in_a_quiet_moment_is_quiet() {
+        let question = |asked, reply| Question {
+            worker: 1,
+            act: Act::Status,
+            key: "k".into(),
+            asked,
+            wait: 0,
+            reply,
+        };
+        let questions = [
+            question(10, Reply::Told { at: 20 }),
+            question(10, Reply::Told { at: 40 }),
+            question(60, Reply::Failed { at: 70, kind: "Unavailable".into() }),
+            question(60, Reply::None),
+        ];
+        assert_eq!(quiet(&questions, &BTreeMap::from([(1, vec![(30, 50)])])), 1);
+        assert_eq!(quiet(&questions, &BTreeMap::new()), 2);
+    }
 
     #[test]
     fn only_the_time_that_a_worker_lived_counts() {

@@ -44,6 +44,8 @@ struct Worker {
     resumes: Option<Moment>,
     /// Whether its wall clock is wrong.
     is_astray: bool,
+    /// Whether it was killed: nothing more can be done to it.
+    is_killed: bool,
 }
 
 /// The workers that run, each in its place. Dropping it kills them, and so does the kernel when
@@ -132,8 +134,9 @@ impl Fleet {
     }
 
     fn kill_at(&mut self, place: usize) -> Result<u64> {
-        let Some(worker) = &self.places[place] else { bail!("nobody is there") };
+        let Some(worker) = &mut self.places[place] else { bail!("nobody is there") };
         let number = worker.number;
+        worker.is_killed = true;
         self.note(number, What::Killed)?;
         if let Some(worker) = &self.places[place] {
             tether::signal(&worker.child, Signal::KILL);
@@ -180,7 +183,9 @@ impl Fleet {
     }
 
     fn choose(&self, choice: u64, is_right: impl Fn(&Worker) -> bool) -> Option<usize> {
-        let right = |worker: &Option<Worker>| worker.as_ref().is_some_and(&is_right);
+        let right = |worker: &Option<Worker>| {
+            worker.as_ref().is_some_and(|worker| !worker.is_killed && is_right(worker))
+        };
         let places: Vec<usize> =
             (0..self.places.len()).filter(|place| right(&self.places[*place])).collect();
         let place = usize::try_from(choice % (places.len() as u64).max(1)).unwrap_or(0);
@@ -226,8 +231,15 @@ impl Fleet {
         let child = tether::start(worker::ROLE, &job, &environment).await?;
         let pid = child.id().unwrap_or(0);
         self.links.insert(number, link);
-        let (resumes, is_astray) = (None, false);
-        self.places[place] = Some(Worker { number, pid, child, clockwork, resumes, is_astray });
+        self.places[place] = Some(Worker {
+            number,
+            pid,
+            child,
+            clockwork,
+            resumes: None,
+            is_astray: false,
+            is_killed: false,
+        });
         Ok(())
     }
 

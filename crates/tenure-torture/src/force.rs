@@ -7,6 +7,7 @@ use tenure_check::{Record, What};
 use crate::deed::{Deed, Done};
 use crate::job::nanos;
 use crate::outages::{GRACE, Windows, well_by};
+use crate::turn::UNKNOWN;
 
 /// What is known of one lease.
 #[derive(Debug)]
@@ -20,9 +21,9 @@ struct Life<'a> {
     released: Option<u64>,
 }
 
-/// The leases that there may have been when a force landed whose outcome nobody knows: a line for
-/// each, which says that it was forced. A force lands no later than it was given up on, or its
-/// worker killed, and its way to the store was well again.
+/// The leases that there may have been when a force landed whose outcome nobody knows: two lines
+/// for each, which say that it was forced between them. A force lands no later than it was given up
+/// on, or its worker killed, and its way to the store was well again.
 pub(crate) fn unanswered(
     records: &[Record],
     deeds: &[Deed],
@@ -35,11 +36,16 @@ pub(crate) fn unanswered(
                 && life.last.saturating_add(life.ttl + nanos(GRACE)) >= *from
                 && life.released.is_none_or(|at| at >= *from)
         };
-        let (from, _) = windows.get(life.grant.key.as_str())?.iter().find(within)?;
-        let (at, what) = ((*from).max(life.grant.at), What::Forced { fence: life.fence });
-        Some(Record { at, what, ..life.grant.clone() })
+        let windows = windows.get(life.grant.key.as_str())?;
+        let (from, _) = windows.iter().find(within)?;
+        let until = windows.iter().filter(within).map(|(_, until)| *until).max()?;
+        let line = |at| {
+            let (claim, what) = (0, What::Forced { fence: life.fence });
+            Record { at, claim, what, ..life.grant.clone() }
+        };
+        Some([line((*from).max(life.grant.at)), line(until)])
     };
-    lives(records).into_values().filter_map(ended).collect()
+    lives(records).into_values().filter_map(ended).flatten().collect()
 }
 
 /// From when until when each key may have been forced without an answer.
@@ -63,7 +69,8 @@ fn windows<'a>(
         match deed.what {
             Done::ForceAsked => asked.push(deed.at),
             // Of two at once on one key, that the earlier one failed is on the safe side.
-            Done::Forced => drop(asked.pop()),
+            Done::Forced { .. } => drop(asked.pop()),
+            Done::ForceFailed { ref kind } if kind != UNKNOWN => drop(asked.pop()),
             Done::ForceFailed { .. } if !asked.is_empty() => {
                 let window = (asked.remove(0), lands(deed.worker, deed.at));
                 windows.entry(&deed.key).or_default().push(window);
@@ -108,6 +115,8 @@ fn lives(records: &[Record]) -> BTreeMap<(u64, u64), Life<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -134,7 +143,7 @@ mod tests {
             What::Forced { fence } => fence,
             _ => 0,
         };
-        found.iter().map(fence).collect()
+        found.iter().map(fence).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     #[test]
@@ -149,7 +158,9 @@ mod tests {
         ]
         .concat();
         assert_eq!(ended(&records, failed()), [2, 4]);
-        assert_eq!(ended(&records, Some(Done::Forced)), [0; 0]);
+        assert_eq!(ended(&records, Some(Done::Forced { fence: None })), [0; 0]);
+        let away = Done::ForceFailed { kind: "Unavailable".into() };
+        assert_eq!(ended(&records, Some(away)), [0; 0]);
     }
 
     #[test]

@@ -64,7 +64,9 @@ impl Hunt {
             self.tries += 1;
             let judgement = run(Order { seed, ..order.clone() }).await?;
             self.found = judgement.broken();
-            self.example = judgement.texts().into_iter().next().unwrap_or_default();
+            let texts = judgement.texts();
+            let own = texts.iter().find(|text| text.starts_with(self.finder));
+            self.example = own.or(texts.first()).cloned().unwrap_or_default();
         }
         let sound = run(Order { seed, planted: None, ..order }).await.context("without the bug")?;
         ensure!(sound.tally.granted() > 0, "nothing was granted without the bug");

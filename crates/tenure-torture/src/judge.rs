@@ -9,13 +9,14 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
 use tenure::store::Timing;
-use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
+use tenure_check::{Checker, History, Losses, Options, Record, Verdict, Violation, What, check};
 
 use crate::answered::Excuses;
 use crate::demand::Reached;
-use crate::excused::Excused;
+use crate::excused::{Excused, quiet};
 use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
+use crate::looks::looks;
 use crate::merge::{Merged, merge, read};
 use crate::outages::{Place, Windows};
 use crate::questions::questions;
@@ -24,6 +25,9 @@ use crate::{answered, kept, same, undone, woken};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
+
+/// What is told in place of a checker's name where the order of events was not decided.
+pub(crate) const UNDECIDED: &str = "undecided";
 
 /// How long a store may take until it is well again in the end.
 const RECOVERS_MAX: Duration = Duration::from_secs(60);
@@ -62,7 +66,7 @@ impl Judgement {
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
     /// and how much they found; nothing is told of what could not be judged.
     pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<usize>); 6] {
-        let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
+        let goes_on = "a guard that keeps 10 s alive goes on, unless there was a reason not to";
         // What was not decided was not shown to be well.
         let decided = "there is no key whose order of events was too much to decide";
         let same = "who asks again with its owner is given the same grant";
@@ -75,7 +79,7 @@ impl Judgement {
             ("same", same, Some(self.same.len())),
             ("woken", mostly, woken.map(Vec::len)),
             ("answered", answered, Some(self.answered.len())),
-            ("undecided", decided, Some(self.verdict.undecided.len())),
+            (UNDECIDED, decided, Some(self.verdict.undecided.len())),
         ]
     }
 
@@ -119,24 +123,26 @@ pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
     let deeds = std::mem::take(&mut lines.deeds);
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
-    let reached = Reached::new(&lines.records, &tally, case.struck.len());
+    let mut reached = Reached::new(&lines.records, &tally, case.struck.len());
     let questions = questions(&lines.records, &deeds);
     lines.deeds = deeds.clone();
     let Merged { records, away, broken, rearms } =
         merge(lines, case.struck, case.place, case.links);
-    let excused = Excused::new(&records, &broken);
-    let claims = grants(&records);
-    let history = History::new(records);
     let is_observed = case.timing == Timing::Observer;
     let options = options(case, is_observed, rearms);
+    let patience = case.place.patience;
+    let excuses = Excuses { broken: &broken, patience, stuck: case.stuck };
+    let windows = excuses.windows(&options);
+    let excused = Excused::new(&records, &windows);
+    reached.quiet = Some(quiet(&questions, &windows));
+    let claims = grants(&records);
+    let history = History { looks: looks(&deeds), ..History::new(records) };
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
     let undone = (!is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
     let woken = case.wakes.then(|| woken::check(&history)).flatten();
-    let patience = case.place.patience;
-    let excuses = Excuses { broken: &broken, patience, stuck: case.stuck };
     let answered = answered::check(&history, &options, &questions, excuses);
     Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
 }
@@ -147,7 +153,7 @@ fn options(case: &Case<'_>, is_observed: bool, rearms: Windows) -> Options {
         // Workers on a machine that is busy are late, and that is no fault of the store.
         lags: case.lags.to_vec(),
         rearms,
-        is_lossy: true,
+        losses: Losses::WhileStopped,
         is_observed,
         // Who times leases by looking stops to believe a tenth earlier.
         drift_permille: if is_observed { 120 } else { 20 },

@@ -33,6 +33,7 @@ mod journal;
 mod judge;
 mod kept;
 mod log;
+mod looks;
 mod merge;
 mod nemesis;
 mod outages;

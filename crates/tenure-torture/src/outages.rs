@@ -9,7 +9,7 @@ use crate::clockwork::NOTICED_WITHIN;
 use crate::fault::{Aim, Kind, Struck};
 use crate::job::nanos;
 use crate::subject::Subject;
-use crate::turn::{ABANDONED, AGAIN};
+use crate::turn::ABANDONED;
 
 /// How long after a fault its consequences may last: connections are made anew.
 pub(crate) const GRACE: Duration = Duration::from_millis(1500);
@@ -165,8 +165,9 @@ fn pauses(records: &[Record]) -> BTreeMap<u64, Windows> {
     pauses
 }
 
-/// When a worker that was stopped kept all others from a file: by what they were answered. One that
-/// is stopped in the middle of a write does, and any other does not.
+/// When a worker that was stopped kept all others from a file: by how long they were not answered.
+/// One that is stopped in the middle of a write does, and any other does not: whatever was granted
+/// or given back meanwhile was written.
 fn blocked(records: &[Record], struck: &[Struck]) -> Windows {
     let paused = struck.iter().filter(|fault| fault.kind == Kind::WorkerPause);
     let paused = joined(paused.map(|fault| (fault.begin, fault.end + nanos(GRACE))).collect());
@@ -174,34 +175,55 @@ fn blocked(records: &[Record], struck: &[Struck]) -> Windows {
     let mut in_order: Vec<&Record> = records.iter().filter(|record| record.claim != 0).collect();
     in_order.sort_by_key(|record| record.at);
     let mut asked = BTreeMap::<(u64, u64), u64>::new();
-    let mut blocked = Windows::new();
+    let (mut blocked, mut written) = (Windows::new(), Windows::new());
     for record in in_order {
         let claim = (record.worker, record.claim);
-        let is_failed = match record.what {
-            What::Asked { wait: Some(0), .. } => {
+        let writes = match record.what {
+            What::Asked { wait: Some(0), .. } | What::ReleaseAsked => {
                 asked.insert(claim, record.at);
                 continue;
             }
             // Whoever changed its mind was not kept back.
             What::Failed { ref kind, .. } if kind == ABANDONED => continue,
-            What::Failed { ref kind, .. } if kind == AGAIN => false,
-            What::Failed { .. } => true,
-            What::Granted { .. } | What::Held => false,
+            What::Granted { .. } | What::Released => true,
+            What::Failed { .. } | What::Held => false,
             _ => continue,
         };
         let Some(from) = asked.remove(&claim) else { continue };
+        if writes {
+            written.push((from, record.at));
+        }
         let is_own = own.get(&record.worker).is_some_and(|own| overlaps(own, from, record.at));
-        let is_kept_back = is_failed || record.at - from >= nanos(KEPT_BACK);
+        let is_kept_back = record.at - from >= nanos(KEPT_BACK);
         if is_kept_back && !is_own && overlaps(&paused, from, record.at) {
             blocked.push((from, record.at));
         }
     }
+    written.sort_unstable();
+    blocked.retain(|window| stood_still(&written, *window));
     joined(blocked)
+}
+
+/// Whether there was a time within `from` and `until` in which nothing was written, long enough to
+/// keep somebody back. Each write was done at some moment between its question and its answer.
+fn stood_still(written: &[(u64, u64)], (from, until): (u64, u64)) -> bool {
+    let begun = written.partition_point(|(asked, _)| *asked <= from);
+    let within = written[begun..].iter().take_while(|(asked, _)| *asked < until);
+    let within: Windows = within.filter(|(_, done)| *done < until).copied().collect();
+    let mut next = until;
+    for (asked, done) in within.into_iter().rev() {
+        if next >= asked.saturating_add(nanos(KEPT_BACK)) {
+            return true;
+        }
+        next = next.min(done);
+    }
+    next >= from.saturating_add(nanos(KEPT_BACK))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turn::AGAIN;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -257,6 +279,19 @@ mod tests {
         let killed = |at| away("object/seaweedfs", &[record(2, 0, at, What::Killed)]);
         assert_eq!(killed(2 * SECOND), of_two(vec![(SECOND, 2 * SECOND)]));
         assert_eq!(killed(SECOND), of_two(vec![]));
+    }
+
+    #[test]
+    fn a_file_that_was_written_all_the_time_stood_not_still() {
+        let ms = |at: u64| at * 1_000_000;
+        let written = |step: u64| -> Windows {
+            (0..=20).map(|place| (ms(place * step), ms(place * step + 5))).collect()
+        };
+        assert!(!stood_still(&written(100), (ms(0), ms(2_000))));
+        assert!(stood_still(&written(400), (ms(0), ms(2_000))));
+        assert!(stood_still(&[], (ms(0), ms(300))));
+        // Whoever waited itself says nothing of when it could write.
+        assert!(stood_still(&[(ms(100), ms(900)), (ms(200), ms(950))], (ms(0), ms(1_000))));
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub(crate) const ALL: &[Planted] = &[
     Planted {
         name: "ignores-condition",
         what: What::Store(StoreBug::IgnoresCondition),
-        finder: "linear",
+        finder: "sink",
         store: "file",
         ..CLIENT
     },
@@ -189,6 +189,20 @@ pub(crate) const ALL: &[Planted] = &[
         kinds: &[Kind::Cut],
         ..CLIENT
     },
+    Planted {
+        name: "force-does-nothing",
+        what: What::Store(StoreBug::ForceDoesNothing),
+        finder: "linear",
+        store: "postgres",
+        ..CLIENT
+    },
+    Planted {
+        name: "stale-status",
+        what: What::Store(StoreBug::StaleStatus),
+        finder: "linear",
+        store: "etcd",
+        ..CLIENT
+    },
 ];
 
 const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
@@ -227,12 +241,16 @@ impl Planted {
 
 #[cfg(test)]
 mod tests {
+    use tenure_check::Checker;
+
     use super::*;
+    use crate::judge::{Judgement, UNDECIDED};
 
     #[test]
     fn checkers_have_something_that_they_must_find() {
-        let own = ["kept", "undone", "same", "woken", "answered"];
-        for finder in ["fences", "beliefs", "linear", "waiters"].into_iter().chain(own) {
+        let own = Judgement::default();
+        let own = own.own().into_iter().map(|(name, ..)| name).filter(|name| *name != UNDECIDED);
+        for finder in Checker::ALL.map(Checker::name).into_iter().chain(own) {
             assert!(ALL.iter().any(|planted| planted.finder == finder), "{finder}");
         }
     }
@@ -246,7 +264,7 @@ mod tests {
         let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
         assert_eq!(ALL.iter().filter(client).count(), 8);
         let of_stores = ALL.iter().filter(|planted| matches!(planted.what, What::Store(_)));
-        assert_eq!(of_stores.count(), 10);
+        assert_eq!(of_stores.count(), 12);
         assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
     }
 }

@@ -127,10 +127,10 @@ fn of_claim(what: &What) -> Option<(Act, Step<'_>)> {
 fn of_deed(done: &Done) -> Option<(Act, Step<'_>)> {
     match done {
         Done::LookAsked => Some((Act::Status, Step::Asked { wait: 0 })),
-        Done::Looked => Some((Act::Status, Step::Told)),
+        Done::Looked { .. } => Some((Act::Status, Step::Told)),
         Done::LookFailed { kind } => Some((Act::Status, Step::Failed(kind))),
         Done::ForceAsked => Some((Act::Force, Step::Asked { wait: 0 })),
-        Done::Forced => Some((Act::Force, Step::Told)),
+        Done::Forced { .. } => Some((Act::Force, Step::Told)),
         Done::ForceFailed { kind } => Some((Act::Force, Step::Failed(kind))),
         Done::Renewed | Done::Gone | Done::Again { .. } => None,
     }
@@ -159,7 +159,7 @@ mod tests {
             record(1, 5, What::ReleaseAsked),
         ];
         let deed = |claim, at, what| Deed { worker: 1, claim, key: "k".into(), at, what };
-        let deeds = [deed(3, 6, Done::LookAsked), deed(3, 8, Done::Looked)];
+        let deeds = [deed(3, 6, Done::LookAsked), deed(3, 8, Done::Looked { fence: None })];
         let found = questions(&records, &deeds);
         let short = |question: &Question| {
             let Question { act, asked, wait, reply, .. } = question;

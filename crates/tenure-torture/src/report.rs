@@ -53,7 +53,11 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<String> {
 pub(crate) fn control(outcome: &Outcome) -> String {
     match outcome.judgement.verdict.stale_unfenced {
         0 => "not exercised: no pause hit a holder that wrote afterwards".to_owned(),
-        count => format!("failed as it must: it took {count} stale writes"),
+        count => format!(
+            "failed as it must: it took {count} stale writes, {} of them from workers that had \
+             been stopped and whose lease nobody had ended by force",
+            outcome.judgement.reached.stale
+        ),
     }
 }
 
@@ -81,7 +85,10 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     lines.push(format!("  operations: {}", list(answered.map(row).collect())));
     lines.push(format!("  beside these: {}", list(others.map(row).collect())));
     let excused = judgement.excused.percent();
-    lines.push(format!("  excused: {excused} % of the time of all workers"));
+    let quiet = judgement.reached.quiet.unwrap_or(0);
+    lines.push(format!(
+        "  excused: {excused} % of the time of all workers; {quiet} operations in the rest"
+    ));
     lines.push(format!(
         "  stale writes refused by the fence: {}; the counter without one {}",
         verdict.stale_refused,

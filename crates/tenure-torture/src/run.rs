@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tenure::Finding;
 use tenure::clock::{Clock, SystemClock};
 use tenure::store::Class;
@@ -36,6 +36,9 @@ const LATE_MIN: Duration = Duration::from_millis(20);
 
 /// How many times its length a run may go on until it has come to what it must.
 const LENGTHS_MAX: u32 = 3;
+
+/// How long the sink may take to start.
+const SINK_MAX: Duration = Duration::from_secs(20);
 
 /// How long workers may take to end when their time is over.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
@@ -129,8 +132,11 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     let service = tokio::task::spawn_blocking(move || subject.start()).await??;
     let version = subject.version(&*service)?;
     let job = SinkJob { parent: tether::own_id(), folder: folder.clone() };
-    let sink_process = tether::start(ROLE, &job, &[]).await?;
+    let mut sink_process = tether::start(ROLE, &job, &[]).await?;
+    let latest = SystemClock.now() + SINK_MAX;
     while !sink(&folder).exists() {
+        let ended = sink_process.try_wait()?;
+        ensure!(ended.is_none() && SystemClock.now() < latest, "the sink does not listen");
         SystemClock.sleep_until(SystemClock.now() + TICK).await;
     }
     let room = fresh_room();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
 use tempfile::TempDir;
 use tenure::store::Class;
 use tenure_testkit::servers::postgres::Postgres;
@@ -159,7 +158,9 @@ impl Subject {
     pub(crate) fn version(&self, service: &dyn Service) -> Result<String> {
         let store = self.name.split('/').next().unwrap_or(self.name);
         let Some(server) = service.server() else {
-            return Ok(format!("SQLite {}", rusqlite::version()));
+            let is_file = self.name == "file";
+            let sqlite = || format!("SQLite {}", rusqlite::version());
+            return Ok(if is_file { sqlite() } else { self.configuration.to_owned() });
         };
         let at = server.address();
         match store {
@@ -258,10 +259,6 @@ impl Service for Volatile {
 
     fn url(&self, _room: u32, at: Option<SocketAddr>) -> String {
         format!("redis://{}/0", at.unwrap_or_else(|| self.0.address()))
-    }
-
-    fn hardest_end(&self) -> Signal {
-        Signal::KILL
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenure_check::{Record, What};
 
 use crate::deed::{Deed, Done};
-use crate::turn::{ABANDONED, AGAIN, UNTOLD};
+use crate::turn::{ABANDONED, AGAIN, UNKNOWN, UNTOLD};
 
 /// Operations by kind, and by what came of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Tally {
         Self { answered, ..Self::default() }
     }
 
-    /// All operations that the store answered.
+    /// All operations that were answered.
     pub(crate) fn operations(&self) -> u64 {
         self.answered.values().sum()
     }
@@ -85,9 +85,9 @@ fn operation(what: &What) -> Option<Entry> {
 
 fn other(what: &Done) -> Option<Entry> {
     match what {
-        Done::Looked => Some(Entry::Answered("status: answered")),
+        Done::Looked { .. } => Some(Entry::Answered("status: answered")),
         Done::LookFailed { kind } => Some(failed("status", kind)),
-        Done::Forced => Some(Entry::Answered("force-release: answered")),
+        Done::Forced { .. } => Some(Entry::Answered("force-release: answered")),
         Done::ForceFailed { kind } => Some(failed("force-release", kind)),
         Done::Renewed => Some(Entry::Answered("renew: done")),
         Done::LookAsked | Done::ForceAsked | Done::Gone | Done::Again { .. } => None,
@@ -97,7 +97,7 @@ fn other(what: &Done) -> Option<Entry> {
 fn failed(operation: &str, kind: &str) -> Entry {
     let why = match kind {
         "Unavailable" => "the store was away or could not work".to_owned(),
-        "Unknown" => "no answer, and the outcome unknown".to_owned(),
+        UNKNOWN => "no answer, and the outcome unknown".to_owned(),
         "Denied" => "denied".to_owned(),
         other => format!("error of kind {other}"),
     };
@@ -121,7 +121,7 @@ mod tests {
             record(What::Believed),
             record(What::Released),
         ];
-        let deeds = [Done::LookAsked, Done::Looked, Done::ForceAsked].map(deed);
+        let deeds = [Done::LookAsked, Done::Looked { fence: None }, Done::ForceAsked].map(deed);
         let tally = Tally::new(&records, &deeds);
         assert_eq!(tally.operations(), 3);
         assert_eq!(tally.granted(), 1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tenure::clock::{Clock, SystemClock, within};
-use tenure::{Error, ErrorKind, Guard, LockRequest, Owner};
+use tenure::{Error, ErrorKind, Guard, LockRequest, Owner, Status};
 use tenure_check::What;
 
 use crate::deed::Done;
@@ -28,6 +28,9 @@ pub(crate) const ABANDONED: &str = "Abandoned";
 
 /// The kind of failure of an acquire that was given what its owner had before: nothing new.
 pub(crate) const AGAIN: &str = "Again";
+
+/// The kind of failure that leaves open whether what was asked for was done.
+pub(crate) const UNKNOWN: &str = "Unknown";
 
 /// The kind of failure of a release whose outcome nobody is told: the lock ended the work, or the
 /// work its lock.
@@ -238,7 +241,7 @@ impl Turn {
         self.claim = self.shared.next_claim();
         self.did(Done::LookAsked)?;
         let done = match self.shared.locks.status(&self.key).await {
-            Ok(_) => Done::Looked,
+            Ok(status) => Done::Looked { fence: fence_of(status) },
             Err(error) => Done::LookFailed { kind: format!("{:?}", error.kind()) },
         };
         self.did(done)
@@ -252,11 +255,13 @@ impl Turn {
         self.did(Done::ForceAsked)?;
         let done = match shared.locks.force_release(key, "torture").await {
             Ok(status) => {
-                if let Some(status) = status {
-                    let what = What::Forced { fence: status.fence.get() };
-                    shared.log.note_at(asked, 0, key, what)?;
+                let fence = fence_of(status);
+                if let Some(fence) = fence {
+                    // It ended between these two.
+                    shared.log.note_at(asked, 0, key, What::Forced { fence })?;
+                    shared.log.note(0, key, What::Forced { fence })?;
                 }
-                Done::Forced
+                Done::Forced { fence }
             }
             Err(error) => Done::ForceFailed { kind: format!("{:?}", error.kind()) },
         };
@@ -270,6 +275,10 @@ impl Turn {
     fn note(&self, what: What) -> Result<()> {
         Ok(self.shared.log.note(self.claim, &self.key, what)?)
     }
+}
+
+fn fence_of(status: Option<Status>) -> Option<u64> {
+    status.map(|status| status.fence.get())
 }
 
 fn returned(outcome: Result<(), ErrorKind>) -> What {

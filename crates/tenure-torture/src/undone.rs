@@ -20,7 +20,12 @@ pub(crate) fn check(history: &History, options: &Options) -> Vec<String> {
     let stay = Stay::new(history, options);
     let mut found = Vec::new();
     for (key, claims) in history.by_key() {
-        let span = |claim: &&Claim| Some((claim.asked, until(history, claim, &stay)?));
+        let span = |claim: &&Claim| match claim.answer {
+            Answer::Held { at } if claim.wait != Some(0) && !stay.loses(claim) => {
+                Some(stay.last_try(claim, at))
+            }
+            _ => Some((claim.asked, until(history, claim, &stay)?)),
+        };
         let mut spans: Vec<(u64, u64)> = claims.iter().filter_map(span).collect();
         spans.sort_unstable();
         // The latest end of all spans up to each.

@@ -3,10 +3,11 @@
 
 use super::{Hold, Kind, Op, Outcome, Search};
 use crate::grown::{Dice, Garden};
-use crate::history::History;
+use crate::history::{History, Look};
 use crate::record::{Record, What};
 use crate::sample::{TTL, options};
 use crate::stay::Stay;
+use crate::verdict::Options;
 
 const SEEDS: u64 = 6_000;
 
@@ -29,7 +30,7 @@ fn fits(search: &Search<'_>, left: &[usize], lock: Lock) -> bool {
         let rest: Vec<usize> = left.iter().copied().filter(|other| other != op).collect();
         by_themselves(search, lock.clone(), now)
             .into_iter()
-            .filter_map(|lock| apply(search, lock, &search.ops[*op]))
+            .filter_map(|lock| apply(search, lock, &search.ops[*op], now))
             .any(|lock| fits(search, &rest, lock))
     })
 }
@@ -62,7 +63,7 @@ fn by_themselves(search: &Search<'_>, lock: Lock, now: u64) -> Vec<Lock> {
     found
 }
 
-fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
+fn apply(search: &Search<'_>, lock: Lock, op: &Op, now: u64) -> Option<Lock> {
     let mine = Hold::Lease(op.lease);
     match op.kind {
         Kind::Grant => {
@@ -76,7 +77,13 @@ fn apply(search: &Search<'_>, lock: Lock, op: &Op) -> Option<Lock> {
             Hold::Lease(_) => Some(lock),
         },
         Kind::Release => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
-        Kind::Loss => (lock.hold != mine).then_some(lock),
+        Kind::Loss => {
+            let lingers = search.lingers && search.ends[op.lease] <= now;
+            (lock.hold != mine || lingers).then_some(lock)
+        }
+        Kind::Look => (lock.hold == mine).then_some(lock),
+        Kind::Force => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
+        Kind::Vacancy => (lock.hold == Hold::Nobody).then_some(lock),
     }
 }
 
@@ -97,6 +104,18 @@ fn disturb(records: &mut [Record], dice: &mut Dice) {
     }
 }
 
+/// What some are told that look, whether it is true or not.
+fn looks(history: &History, dice: &mut Dice) -> Vec<Look> {
+    let end = history.end();
+    let look = |_| {
+        let asked = dice.roll(end.max(1));
+        let (key, answered) = ("k".to_owned(), asked + dice.roll(60));
+        let fence = (dice.roll(2) == 0).then(|| 1 + dice.roll(6));
+        Look { key, asked, answered, fence, forces: dice.roll(2) == 0 }
+    };
+    (0..2).map(look).collect()
+}
+
 #[test]
 fn the_search_says_what_all_orders_say() {
     let (mut fitting, mut broken) = (0, 0);
@@ -108,9 +127,12 @@ fn the_search_says_what_all_orders_say() {
                 disturb(&mut records, &mut dice);
             }
         }
-        let history = History::new(records);
+        let mut history = History::new(records);
+        if seed % 3 == 0 {
+            history.looks = looks(&history, &mut dice);
+        }
         for (key, claims) in history.by_key() {
-            let options = options();
+            let options = Options { is_observed: seed % 4 == 0, ..options() };
             let stay = Stay::new(&history, &options);
             let search = Search::new(&history, key, &claims, &options, &stay);
             // A moved record may end before it begins: no history can say that.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::{Hold, State};
 use crate::history::{Answer, Claim};
 use crate::stay::Stay;
-use crate::verdict::Options;
+use crate::verdict::{Losses, Options};
 
 /// A claim that may have been granted without a word, once.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +26,16 @@ impl Ghost {
         stay: &Stay<'_>,
     ) -> Option<Self> {
         // Whoever waits tries more than once, and an answer before the last may have been lost.
-        let tries_again = options.is_lossy && claim.wait != Some(0);
-        let until = match claim.answer {
-            Answer::Held { at } if tries_again => stay.afterthought(claim, at),
-            Answer::Granted { at, .. } if tries_again => at,
-            _ => stay.doubt(claim)?,
+        let (loses, waits) = (stay.loses(claim), claim.wait != Some(0));
+        let (asked, until) = match claim.answer {
+            Answer::Held { at } if loses => (claim.asked, stay.afterthought(claim, at)),
+            Answer::Granted { at, .. } if loses => (claim.asked, at),
+            Answer::Held { at } if waits && options.losses != Losses::Never => {
+                stay.last_try(claim, at)
+            }
+            _ => (claim.asked, stay.doubt(claim)?),
         };
-        Some(Self { lease, asked: claim.asked, until })
+        Some(Self { lease, asked, until })
     }
 }
 

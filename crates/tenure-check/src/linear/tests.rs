@@ -1,9 +1,11 @@
 //! Orders that fit and orders that do not, by hand.
 
 use super::*;
+use crate::history::Look;
 use crate::record::What;
 use crate::sample::{Sample, TTL, found, options};
 use crate::verdict::Checker::Linear;
+use crate::verdict::Losses;
 
 #[track_caller]
 fn fits(sample: &Sample) {
@@ -131,7 +133,8 @@ fn after_a_wait(refused: u64) -> usize {
     sample.granted(1, "k", 10, 20, 1).asked(2, "k", 30, 100).next(2, 130, What::Held);
     sample.released(1, 140, 150).held(3, "k", refused, refused + 10);
     let mut verdict = Verdict::default();
-    check(&sample.history(), &Options { is_lossy: true, ..options() }, &mut verdict);
+    let losses = Losses::AtAnyTime;
+    check(&sample.history(), &Options { losses, ..options() }, &mut verdict);
     verdict.violations.len()
 }
 
@@ -148,13 +151,87 @@ fn one_that_has_it_in_the_end_may_have_had_it_before() {
     sample.asked(2, "k", 10, 500).held(3, "k", 20, 30);
     sample.granted(4, "k", 120, 130, 1).released(4, 140, 150);
     sample.next(2, 200, What::Granted { fence: 2 });
-    let violations = |is_lossy| {
+    let violations = |losses, sample: &Sample| {
         let mut verdict = Verdict::default();
-        check(&sample.history(), &Options { is_lossy, ..options() }, &mut verdict);
+        check(&sample.history(), &Options { losses, ..options() }, &mut verdict);
         verdict.violations.len()
     };
-    assert_eq!(violations(true), 0);
-    assert_eq!(violations(false), 1);
+    assert_eq!(violations(Losses::AtAnyTime, &sample), 0);
+    assert_eq!(violations(Losses::Never, &sample), 1);
+    assert_eq!(violations(Losses::WhileStopped, &sample), 1);
+    sample.note(2, 0, "", 15, What::Paused);
+    sample.note(2, 0, "", 18, What::Resumed);
+    assert_eq!(violations(Losses::WhileStopped, &sample), 0);
+}
+
+/// Worker 2 waits for 9 s in vain, and worker 3 is told that the key is held then, after worker 1
+/// has given it back.
+#[test]
+fn where_nothing_was_lost_only_the_last_try_can_have_had_it() {
+    const SECOND: u64 = 1_000_000_000;
+    let after_a_wait = |refused: u64| {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).believed(1, SECOND - 20);
+        sample.asked(2, "k", 30, 9 * SECOND).released(1, SECOND - 10, SECOND);
+        sample.held(3, "k", refused, refused + 10).next(2, 9 * SECOND + 30, What::Held);
+        let mut verdict = Verdict::default();
+        let losses = Losses::WhileStopped;
+        check(&sample.history(), &Options { losses, ..options() }, &mut verdict);
+        verdict.violations.len()
+    };
+    assert_eq!(after_a_wait(5 * SECOND), 1);
+    assert_eq!(after_a_wait(9 * SECOND), 0);
+    assert_eq!(after_a_wait(10 * SECOND), 1);
+}
+
+/// Worker 1 holds the key from 20 to 40; then one looks, or forces.
+fn looked(asked: u64, fence: Option<u64>, forces: bool) -> Vec<String> {
+    let mut sample = Sample::default();
+    sample.granted(1, "k", 10, 20, 1).released(1, 30, 40).granted(2, "k", 60, 70, 2);
+    let mut history = sample.history();
+    let key = "k".to_owned();
+    history.looks = vec![Look { key, asked, answered: asked + 5, fence, forces }];
+    let mut verdict = Verdict::default();
+    check(&history, &options(), &mut verdict);
+    verdict.violations.into_iter().map(|violation| violation.text).collect()
+}
+
+#[test]
+fn one_that_looks_is_told_the_truth() {
+    for (asked, fence) in [(12, None), (17, Some(1)), (25, Some(1)), (38, None), (45, None)] {
+        assert_eq!(looked(asked, fence, false), [""; 0], "{asked} {fence:?}");
+    }
+    for (asked, fence) in [(4, Some(1)), (22, None), (45, Some(1)), (72, Some(1)), (72, None)] {
+        assert_eq!(looked(asked, fence, false).len(), 1, "{asked} {fence:?}");
+    }
+    // Nobody was told of such a lease: nothing is known of it.
+    assert_eq!(looked(22, Some(9), false), [""; 0]);
+}
+
+/// Worker 1 gives back too late and is told so; then one looks.
+#[test]
+fn a_lease_that_was_lost_stays_only_where_those_who_ask_time_it() {
+    let found = |is_observed| {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1).lost(1, 30 + TTL, 40 + TTL);
+        let mut history = sample.history();
+        let (key, asked, answered) = ("k".to_owned(), 50 + TTL, 60 + TTL);
+        history.looks = vec![Look { key, asked, answered, fence: Some(1), forces: false }];
+        let mut verdict = Verdict::default();
+        check(&history, &Options { is_observed, ..options() }, &mut verdict);
+        verdict.violations.len()
+    };
+    assert_eq!((found(true), found(false)), (0, 1));
+}
+
+#[test]
+fn a_force_ends_the_lease_that_it_names() {
+    let told = "worker 1 (fence 1) gave it back, but nobody held it";
+    assert_eq!(looked(21, Some(1), true), [told]);
+    assert_eq!(looked(72, Some(2), true), [""; 0]);
+    let told = "it was taken by force from worker 1 (fence 1), and worker 2 (fence 2) held it";
+    assert_eq!(looked(72, Some(1), true), [told]);
+    assert_eq!(looked(72, None, true).len(), 1);
 }
 
 #[test]

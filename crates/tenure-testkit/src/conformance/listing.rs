@@ -10,6 +10,7 @@ group!("listing":
     lists_what_stands_in_order,
     pages_without_gaps,
     a_free_key_has_no_status,
+    a_status_is_of_now,
     no_listing_shows_an_owner,
 );
 
@@ -64,6 +65,21 @@ async fn a_free_key_has_no_status(subject: Subject) -> Result<()> {
     ensure!(locks.status("k").await?.is_none() && !locks.is_locked("k").await?);
     locks.lock("k").acquire().await?.release().await?;
     ensure!(locks.status("k").await?.is_none() && !locks.is_locked("k").await?);
+    Ok(())
+}
+
+async fn a_status_is_of_now(subject: Subject) -> Result<()> {
+    let (locks, looker) = (subject.locks().await?, subject.locks().await?);
+    let told = || async { anyhow::Ok(looker.status("k").await?.map(|status| status.fence)) };
+    ensure!(told().await?.is_none(), "a fresh key is held");
+    for round in 0..3 {
+        let guard = locks.lock("k").acquire().await?;
+        let held = told().await?;
+        ensure!(held == Some(guard.fence()), "round {round}: {held:?}, not {}", guard.fence());
+        guard.release().await?;
+        let free = told().await?;
+        ensure!(free.is_none(), "round {round}: {free:?} after the release");
+    }
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use tenure::clock::{Clock, SystemClock};
 use tenure::store::Timing;
 use tenure::{ErrorKind, Locks, Operation};
 use tenure_check::history::{Answer, Claim};
-use tenure_check::{Checker, History, Options, Violation, check};
+use tenure_check::{Checker, History, Losses, Options, Violation, check};
 
 pub(crate) use args::VerifyArgs;
 use fleet::{Deeds, Fleet, Plan};
@@ -139,10 +139,11 @@ fn overdue(key: &str, ttl: Duration) -> Violation {
 
 fn options(locks: &Locks, history: &History, lag: Duration) -> Options {
     let failed = |claim: &Claim| matches!(claim.answer, Answer::Failed { .. });
+    let has_failed = history.claims.iter().any(failed);
     Options {
         // Workers on a machine that is busy are late, and that is no fault of the store.
         slack: ORPHAN_MAX + lag * 2,
-        is_lossy: history.claims.iter().any(failed),
+        losses: if has_failed { Losses::AtAnyTime } else { Losses::Never },
         is_observed: locks.store().timing == Timing::Observer,
         ..Options::default()
     }

@@ -54,7 +54,7 @@ async fn no_owner_of_a_call_of_forrst_comes_out() {
         (locked(&format!(r#""owner": "canary-other-owner", {ttl}"#)), "LOCK_ACQUISITION_FAILED"),
         (
             locked(&format!(
-                r#""owner": "{OWNER}", "block": {{"value": 1, "unit": "millisecond"}}, {ttl}"#
+                r#""owner": "{OWNER}", "block": {{"value": 500, "unit": "millisecond"}}, {ttl}"#
             )),
             "LOCK_TIMEOUT",
         ),
