@@ -6,6 +6,7 @@
 //! | [`faults`] | lost replies, delays, hangs and duplicates, as a store around a store |
 //! | [`fake`] | locks for your own tests that can be lost, paused and skewed on command |
 //! | [`sim`] | the real engine under a seeded simulation of network, crashes, pauses and clocks |
+//! | [`faketime`] | processes whose clock is wrong |
 //! | [`halting`] | a store that can be left at every await point |
 //! | [`mutants`] | stores with known bugs, to prove that the suite finds them |
 //! | [`proxy`] | a TCP proxy that loses, delays and cuts on command |
@@ -14,6 +15,7 @@
 
 pub mod conformance;
 pub mod fake;
+pub mod faketime;
 pub mod faults;
 pub mod halting;
 pub mod mutants;

@@ -10,7 +10,7 @@ mod probing;
 mod standin;
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
 use tenure::store::Class;
 use tenure::{Error, ErrorKind, Fence, Holder, Key, Lease, Locks, Owner, Store};
+use tenure_testkit::faketime;
 use tenure_testkit::role::{Process, Role};
 use tenure_testkit::servers::{Kind, Program, Server, fresh_room, kinds, place};
 use tenure_testkit::wait::sleep;
@@ -201,16 +202,9 @@ async fn tls_is_told_from_none_and_a_private_ca_is_trusted() -> Result<()> {
 
 /// A process that lives an hour before or after the others.
 fn shifted(role: &Role, by: &str) -> Result<Process> {
-    let library = faketime().context("the package faketime is not installed")?;
+    let library = faketime::library()?;
     let library = library.to_str().context("a path that is no text")?;
     Process::start_in(role, [("LD_PRELOAD", library), ("FAKETIME", by)])
-}
-
-/// The library, which stands in a folder that is named after the machine.
-fn faketime() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten();
-    let libraries = folders.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
-    libraries.into_iter().find(|library| library.exists())
 }
 
 async fn clocks_an_hour_off_change_nothing() -> Result<()> {

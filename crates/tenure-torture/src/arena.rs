@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::Locks;
 use tenure::clock::{Clock, Moment, SystemClock};
+use tenure_testkit::faketime;
 use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Server, Service};
 use tokio::task::JoinHandle;
 
-use crate::clockwork;
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::Fleet;
 use crate::job::TTL_SHORT;
@@ -257,7 +257,7 @@ pub(crate) fn clean_after(server: &Server, end: impl FnOnce() -> Result<()>) -> 
     let first = first(server);
     end()?;
     if let Some(pid) = first {
-        clockwork::clean(pid);
+        faketime::clean(pid);
     }
     Ok(())
 }

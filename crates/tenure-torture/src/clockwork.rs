@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 /// How the clock of a worker goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +20,6 @@ pub(crate) enum Clockwork {
     Stepping,
     /// At so many hundredths of the rate that it should.
     Rate(u32),
-}
-
-/// The library that moves the clocks.
-pub(crate) fn library() -> Result<PathBuf> {
-    let folders = fs::read_dir("/usr/lib").context("no /usr/lib")?;
-    let inside = folders.flatten().map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
-    let mut found = inside.filter(|path| path.is_file());
-    found.next().context("libfaketime is not installed: run `cargo xtask install`")
 }
 
 /// Where the time of a worker that steps stands.
@@ -103,13 +95,6 @@ pub(crate) fn right(folder: &Path, worker: u64) -> Result<()> {
 pub(crate) fn another_rate(rate: u32, choice: u64) -> u32 {
     let place = RATES.iter().position(|other| *other == rate).unwrap_or(0);
     RATES[(place + if choice.is_multiple_of(2) { 1 } else { 2 }) % RATES.len()]
-}
-
-/// Takes away what the library leaves behind in a worker that was killed.
-pub(crate) fn clean(pid: u32) {
-    for name in ["faketime_shm_", "sem.faketime_sem_"] {
-        let _ = fs::remove_file(format!("/dev/shm/{name}{pid}"));
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use rustix::process::Signal;
 use tenure::clock::{Clock, Moment, SystemClock};
 use tenure_check::{Record, Recorder, What};
+use tenure_testkit::faketime;
 use tokio::process::Child;
 
 use crate::clockwork::{self, Clockwork};
@@ -109,7 +110,7 @@ impl Fleet {
             self.stuck.push(worker.number);
             let _ = worker.child.start_kill();
             let _ = worker.child.wait().await;
-            clockwork::clean(worker.pid);
+            faketime::clean(worker.pid);
         }
         self.places.fill_with(|| None);
         Ok(())
@@ -250,7 +251,7 @@ impl Fleet {
             let Some(status) = worker.child.try_wait()? else { continue };
             let (number, pid) = (worker.number, worker.pid);
             self.places[place] = None;
-            clockwork::clean(pid);
+            faketime::clean(pid);
             if status.signal() == Some(Signal::KILL.as_raw()) {
                 self.note(number, What::Killed)?;
             } else if !status.success() {

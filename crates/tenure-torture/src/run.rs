@@ -9,6 +9,7 @@ use tenure::Finding;
 use tenure::clock::{Clock, SystemClock};
 use tenure::store::Class;
 use tenure::{Locks, Retry};
+use tenure_testkit::faketime;
 use tenure_testkit::proxy::Proxy;
 use tenure_testkit::servers::{Service, fresh_room};
 
@@ -24,7 +25,7 @@ use crate::outages::Place;
 use crate::sink::{ROLE, SinkJob};
 use crate::subject::Subject;
 use crate::tally::Tally;
-use crate::{clockwork, tether};
+use crate::tether;
 
 /// Into how many parts the network between workers and server is divided.
 const LINKS: usize = 3;
@@ -224,7 +225,7 @@ async fn set_up(
         style: order.style,
         planted: order.planted.clone(),
         operation_timeout: order.operation_timeout,
-        faketime: moves_clocks.then(clockwork::library).transpose()?,
+        faketime: moves_clocks.then(faketime::library).transpose()?,
     };
     let menu = Menu { kinds, links: links.len(), start_max: order.subject.start_max };
     let fleet = Fleet::new(plan)?;

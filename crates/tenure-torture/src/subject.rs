@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tenure::store::Class;
+use tenure_testkit::faketime;
 use tenure_testkit::servers::postgres::Postgres;
 use tenure_testkit::servers::redis::start_redis;
 use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
 
-use crate::clockwork;
 use crate::replicated::Replicated;
 
 /// A store, as a real server or as files.
@@ -198,7 +198,7 @@ impl Subject {
 /// A PostgreSQL whose clock goes as libfaketime is told. A clock that is fast is set back by each
 /// restart, so that leases end later and not earlier.
 fn timed(rate: &str) -> Result<Postgres> {
-    let library = clockwork::library()?;
+    let library = faketime::library()?;
     Postgres::start_in(&[
         ("LD_PRELOAD", library.as_os_str()),
         ("FAKETIME", OsStr::new(rate)),

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use rustix::process::{Signal, kill_process_group};
 use tenure::clock::{Clock, SystemClock};
+use tenure_testkit::faketime;
 use tenure_testkit::servers::{Kind, fresh_room, kinds};
+use tokio::process::Command;
 
-use crate::sandbox::{LIMIT, Printed, Ran, Sandbox, pid, since};
+use crate::sandbox::{LIMIT, Printed, Ran, Sandbox, since};
 
 fn words<'a>(period: &'a str, more: &[&'a str], script: &'a str) -> Vec<&'a str> {
     let first = ["run", "job", "--no-wait", "--once-per", period];
@@ -82,7 +83,7 @@ async fn clocks_that_are_apart_make_no_second_run() {
         for (index, apart) in ["+0d", "+1d", "-1d", "+400d"].into_iter().enumerate() {
             assert_eq!(days_apart(&sandbox, apart).await, apart);
             let again = words("2h", &[], "echo ran >> log");
-            let mut command = sandbox.tenure_by(&["faketime", "-f", apart], &again);
+            let mut command = days_off(&sandbox, apart, &again);
             let ran = Ran::of(command.env("TENURE_STORE", url).spawn().unwrap()).await;
             ran.expect(0, if index == 0 { &[] } else { &["it ended with 0"] });
         }
@@ -90,14 +91,20 @@ async fn clocks_that_are_apart_make_no_second_run() {
     }
 }
 
+/// A `tenure` whose wall clock is off.
+fn days_off(sandbox: &Sandbox, apart: &str, words: &[&str]) -> Command {
+    let library = format!("LD_PRELOAD={}", faketime::library().unwrap().display());
+    sandbox.tenure_by(&["env", &library, &format!("FAKETIME={apart}")], words)
+}
+
 /// How far off a `tenure` with a false clock says to be: a log has the time of day in it.
 async fn days_apart(sandbox: &Sandbox, apart: &str) -> String {
     let words = ["list", "--watch", "--json"];
-    let mut child = sandbox.tenure_by(&["faketime", "-f", apart], &words).spawn().unwrap();
+    let mut child = days_off(sandbox, apart, &words).spawn().unwrap();
     let line = Printed::by(&mut child).json().await;
-    // faketime waits for the program that it has started, and does not take it along.
-    kill_process_group(pid(child.id().unwrap()), Signal::KILL).unwrap();
-    child.wait().await.unwrap();
+    let pid = child.id().unwrap();
+    child.kill().await.unwrap();
+    faketime::clean(pid);
     let said = tenure_api::rfc3339::parse(line["at"].as_str().unwrap()).unwrap();
     let hours = |time: Duration| (time.as_secs() + 1800) / 3600;
     let now = SystemClock.wall();

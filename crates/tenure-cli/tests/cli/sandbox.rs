@@ -59,7 +59,7 @@ impl Sandbox {
         self.tenure_by(&[], words)
     }
 
-    /// As [`tenure`](Self::tenure), started by another program such as `faketime -f +1d`. It is in
+    /// As [`tenure`](Self::tenure), started by another program such as `env`. It is in
     /// a session of its own, as under cron: whoever runs the tests may have a terminal.
     pub(crate) fn tenure_by(&self, starter: &[&str], words: &[&str]) -> Command {
         self.started(&[&["setsid"], starter, &[env!("CARGO_BIN_EXE_tenure")], words].concat())
