@@ -74,6 +74,11 @@ struct Outcome {
     failure: Option<String>,
 }
 
+/// Only builds all targets, for a run to come.
+pub(crate) fn prepare(root: &Path) -> Result<()> {
+    build(root).map(drop)
+}
+
 /// Builds the targets and runs those that are named, or all of them, for `seconds` in total.
 pub(crate) fn run(root: &Path, seconds: u64, named: &[String]) -> Result<()> {
     check_list(root)?;

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `steps.rs` | `test` and `ci`: the steps, in order |
+//! | `beside.rs` | steps that run while another one waits |
 //! | `needs/` | what the tests need on this machine, and how to install it |
 //! | `fuzz.rs` | `fuzz`: building and running the targets in `fuzz/` |
 //! | `torture.rs` | `torture`: what it has to find here, and the program itself |
@@ -15,6 +16,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command")]
 
+mod beside;
 mod command;
 mod commit;
 mod fuzz;
@@ -37,6 +39,7 @@ usage: cargo xtask COMMAND
   test [--quick]   install what is missing, then run every check and test
                    (--quick leaves out features alone, weight, torture, fuzzing and documentation)
   ci               what CI runs: the same as test
+  step NAME...     only these steps of test
   bench [NAME]     measure what tenure costs, each figure beside what it is measured against
                    (only the sections whose name contains NAME); without a name, also write the
                    table and its charts into docs/benchmarks
@@ -61,6 +64,7 @@ const BENCH_DOCS: &str = "TENURE_BENCH_DOCS";
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test { quick: bool },
+    Steps { names: Vec<String> },
     Bench { sections: Vec<String> },
     Fuzz { seconds: u64, targets: Vec<String> },
     Torture { options: Vec<String> },
@@ -89,6 +93,7 @@ fn parse(arguments: &[String]) -> Option<Task> {
     match words.as_slice() {
         ["test"] | ["ci"] => Some(Task::Test { quick: false }),
         ["test", "--quick"] => Some(Task::Test { quick: true }),
+        ["step", _, ..] => Some(Task::Steps { names: arguments[1..].to_vec() }),
         ["bench", sections @ ..] if sections.iter().all(|name| !name.starts_with('-')) => {
             let sections = sections.iter().map(|&name| name.to_owned()).collect();
             Some(Task::Bench { sections })
@@ -118,6 +123,7 @@ fn parse_fuzz(seconds: u64, targets: &[&str]) -> Option<Task> {
 fn run(task: &Task) -> Result<()> {
     match task {
         Task::Test { quick } => steps::run(&repository_root()?, *quick),
+        Task::Steps { names } => steps::run_named(&repository_root()?, names),
         Task::Bench { sections } => bench(&repository_root()?, sections),
         Task::Fuzz { seconds, targets } => fuzz::run(&repository_root()?, *seconds, targets),
         Task::Torture { options } => torture::run(&repository_root()?, options),
@@ -203,6 +209,7 @@ mod tests {
             "tests",
             "ci --quick",
             "test --quik",
+            "step",
             "tidy now",
             "test --quick --quick",
         ] {

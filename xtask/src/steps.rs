@@ -1,12 +1,14 @@
 //! `cargo xtask test` and `cargo xtask ci`: every check, in order, up to the first failure.
 
 use std::fs;
+use std::mem;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::beside::Beside;
 use crate::command::{command, run as run_command};
 use crate::{fuzz, light, manifest, needs, target, tidy};
 
@@ -22,6 +24,9 @@ enum When {
     Always,
     /// Not with `--quick`.
     Full,
+    /// Nor then, and not in its turn: it only takes processors, and runs beside the next step that
+    /// is not of this kind, with what that one leaves of them.
+    Beside,
 }
 
 const STEPS: &[Step] = &[
@@ -30,40 +35,71 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", when: When::Always, run: tidy::run },
     Step { name: "lint", when: When::Always, run: lint },
     Step { name: "protocol buffers", when: When::Always, run: protos },
-    Step { name: "each feature alone", when: When::Full, run: features },
     Step { name: "a light library", when: When::Full, run: light::check },
     Step { name: "build the tests", when: When::Always, run: build_tests },
+    // First of these, because it is built into a folder of its own: the tests need the other one
+    // when they begin.
+    Step { name: "build the fuzz targets", when: When::Beside, run: fuzz::prepare },
+    Step { name: "each feature alone", when: When::Beside, run: features },
+    Step { name: "documentation", when: When::Beside, run: documentation },
     Step { name: "tests", when: When::Always, run: tests },
     Step { name: "two stores under faults", when: When::Full, run: torture },
     Step { name: "fuzzing", when: When::Full, run: fuzzing },
-    Step { name: "documentation", when: When::Full, run: documentation },
 ];
 
 const TEST_THREADS: &str = "6";
 
+/// How steps that run beside another one are started, by their names.
+type Start = fn(&Path, &[&str]) -> Result<Beside>;
+
 pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
-    run_steps(STEPS, root, quick)
+    let steps: Vec<_> = STEPS.iter().filter(|step| !quick || step.when == When::Always).collect();
+    run_steps(&steps, root, Beside::start)
+}
+
+/// Only these, one after another.
+pub(crate) fn run_named(root: &Path, names: &[String]) -> Result<()> {
+    for name in names {
+        let step = STEPS.iter().find(|step| step.name == name);
+        let step = step.with_context(|| {
+            let names: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            format!("there is no step {name:?}; there are: {}", names.join(", "))
+        })?;
+        run_steps(&[&Step { when: When::Always, ..*step }], root, Beside::start)?;
+    }
+    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a step took matters to a person only")]
-fn run_steps(steps: &[Step], root: &Path, quick: bool) -> Result<()> {
-    let chosen: Vec<_> = steps.iter().filter(|step| !quick || step.when == When::Always).collect();
+fn run_steps(steps: &[&Step], root: &Path, start: Start) -> Result<()> {
     let mut times = Vec::new();
     let mut outcome = Ok(());
-    for (index, step) in chosen.iter().enumerate() {
-        println!("\n== {}/{} {}", index + 1, chosen.len(), step.name);
-        let start = Instant::now();
-        outcome = (step.run)(root).with_context(|| format!("FAILED at step `{}`", step.name));
-        times.push((step.name, start.elapsed()));
+    let mut aside = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        if step.when == When::Beside {
+            aside.push(step.name);
+            continue;
+        }
+        println!("\n== {}/{} {}", index + 1, steps.len(), step.name);
+        let began = Instant::now();
+        outcome = run_beside(step, root, &mem::take(&mut aside), start);
+        times.push((step.name, began.elapsed()));
         if outcome.is_err() {
             break;
         }
     }
     print_times(&times);
     if outcome.is_ok() {
-        println!("all {} steps passed", chosen.len());
+        println!("all {} steps passed", steps.len());
     }
     outcome
+}
+
+fn run_beside(step: &Step, root: &Path, aside: &[&str], start: Start) -> Result<()> {
+    let beside = if aside.is_empty() { None } else { Some(start(root, aside)?) };
+    let done = (step.run)(root).with_context(|| format!("FAILED at step `{}`", step.name));
+    let Some(beside) = beside else { return done };
+    if done.is_ok() { beside.end() } else { beside.stop().and(done) }
 }
 
 fn print_times(times: &[(&str, Duration)]) {
@@ -157,6 +193,16 @@ mod tests {
         panic!("a step ran that should not have")
     }
 
+    fn start_none(_: &Path, names: &[&str]) -> Result<Beside> {
+        anyhow::bail!("beside: {names:?}")
+    }
+
+    fn outcome(steps: &[Step]) -> String {
+        let steps: Vec<_> = steps.iter().collect();
+        let outcome = run_steps(&steps, Path::new("/"), start_none);
+        outcome.err().map_or_else(|| "passed".to_owned(), |error| format!("{error:#}"))
+    }
+
     #[test]
     fn the_first_failure_ends_the_run_and_is_named() {
         let steps = [
@@ -164,18 +210,35 @@ mod tests {
             Step { name: "two", when: When::Always, run: fail },
             Step { name: "three", when: When::Always, run: unreachable },
         ];
-        let error = run_steps(&steps, Path::new("/"), false).unwrap_err();
-        assert_eq!(format!("{error:#}"), "FAILED at step `two`: broken");
+        assert_eq!(outcome(&steps), "FAILED at step `two`: broken");
+    }
+
+    #[test]
+    fn what_runs_beside_a_step_is_what_stands_before_it() {
+        let steps = [
+            Step { name: "one", when: When::Always, run: pass },
+            Step { name: "two", when: When::Beside, run: unreachable },
+            Step { name: "three", when: When::Beside, run: unreachable },
+            Step { name: "four", when: When::Always, run: unreachable },
+        ];
+        assert_eq!(outcome(&steps[..1]), "passed");
+        assert_eq!(outcome(&steps), r#"beside: ["two", "three"]"#);
+    }
+
+    #[test]
+    fn nothing_is_left_to_run_beside_nothing() {
+        assert!(STEPS.last().is_some_and(|step| step.when != When::Beside));
+    }
+
+    #[test]
+    fn a_step_that_is_not_there_is_refused() {
+        let error = run_named(Path::new("/"), &["lent".into()]).unwrap_err();
+        assert!(error.to_string().starts_with("there is no step \"lent\"; there are: install"));
     }
 
     #[test]
     fn quick_leaves_out_only_what_is_marked() {
-        let steps = [
-            Step { name: "one", when: When::Full, run: unreachable },
-            Step { name: "two", when: When::Always, run: pass },
-        ];
-        run_steps(&steps, Path::new("/"), true).unwrap();
-        let left_out: Vec<_> = STEPS.iter().filter(|step| step.when == When::Full).collect();
-        assert_eq!(left_out.len(), 5, "{left_out:?}");
+        let left_out = STEPS.iter().filter(|step| step.when != When::Always).count();
+        assert_eq!((left_out, STEPS.len()), (6, 13));
     }
 }
