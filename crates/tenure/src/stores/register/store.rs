@@ -51,6 +51,16 @@ struct Standing {
     record: Option<Record>,
 }
 
+impl Standing {
+    /// The moment that it can be judged by. What has ended only since it was asked for may have
+    /// been renewed since: an answer can be late.
+    fn as_of(&self, asked: Option<Moment>, now: Moment) -> Moment {
+        let stood = |asked: &Moment| self.record.as_ref().is_some_and(|it| it.is_live(*asked));
+        let has_ended = self.record.as_ref().is_some_and(|record| !record.is_live(now));
+        asked.filter(stood).filter(|_| has_ended).unwrap_or(now)
+    }
+}
+
 /// A change in the words of a register.
 struct Step {
     body: Vec<u8>,
@@ -69,9 +79,17 @@ impl RegisterStore {
         Self { register, clock, random, seen: Sightings::default() }
     }
 
-    async fn look(&self, key: &Key) -> Result<Sighting> {
+    /// What is there, and when that was asked.
+    async fn look(&self, key: &Key) -> Result<(Sighting, Moment)> {
+        let asked = self.clock.now();
         let entry = self.register.read(key).await?;
-        Ok(self.seen.note(key, entry, self.clock.now()))
+        Ok((self.seen.note(key, entry, self.clock.now()), asked))
+    }
+
+    /// The same, where something else may be at hand that was not asked for.
+    async fn look_anew(&self, key: &Key) -> Result<(Sighting, Option<Moment>)> {
+        let (sighting, asked) = self.look(key).await?;
+        Ok((sighting, Some(asked)))
     }
 
     fn standing(&self, sighting: Sighting, now: Moment) -> Result<Standing> {
@@ -100,10 +118,12 @@ impl RegisterStore {
         }
     }
 
-    fn live(&self, key: &Key, sighting: Sighting) -> Result<Option<Lease>> {
+    fn live(&self, key: &Key, sighting: Sighting, asked: Moment) -> Result<Option<Lease>> {
         let now = self.clock.now();
-        let record = self.standing(sighting, now)?.record.filter(|record| record.is_live(now));
-        Ok(record.map(|record| record.lease(key, now)))
+        let standing = self.standing(sighting, now)?;
+        let at = standing.as_of(Some(asked), now);
+        let record = standing.record.filter(|record| record.is_live(at));
+        Ok(record.map(|record| record.lease(key, at)))
     }
 
     /// `None`: there is nothing to write.
@@ -140,7 +160,7 @@ impl RegisterStore {
     /// there have been microseconds since 1970: what is granted from now on is beyond all of it.
     async fn replace_damaged(&self, key: &Key) -> Result<()> {
         let changed = || Error::unavailable("others changed the entry in between");
-        let sighting = self.look(key).await?;
+        let (sighting, _) = self.look(key).await?;
         let version = sighting.version().cloned();
         match self.standing(sighting, self.clock.now()) {
             Err(error) if error.kind() == ErrorKind::Damaged => {}
@@ -164,38 +184,39 @@ impl RegisterStore {
         key: &Key,
         verb: impl Fn(Option<&Record>, Fence, Now) -> (Change, R) + Send + Sync,
     ) -> Result<(R, Option<Version>)> {
-        let (mut sighting, mut is_fresh) = match self.seen.get(key, self.clock.now()) {
-            Some(sighting) => (sighting, false),
-            None => (self.look(key).await?, true),
+        let (mut sighting, mut asked) = match self.seen.get(key, self.clock.now()) {
+            Some(sighting) => (sighting, None),
+            None => self.look_anew(key).await?,
         };
         for tries in 0..TRIES {
-            let now = Now { at: self.clock.now(), wall: self.clock.wall() };
-            let standing = match self.standing(sighting, now.at) {
+            let now = self.clock.now();
+            let standing = match self.standing(sighting, now) {
                 // What could not be read may have been moved away since.
-                Err(_) if !is_fresh => {
-                    (sighting, is_fresh) = (self.look(key).await?, true);
+                Err(_) if asked.is_none() => {
+                    (sighting, asked) = self.look_anew(key).await?;
                     continue;
                 }
                 standing => standing?,
             };
+            let now = Now { at: standing.as_of(asked, now), wall: self.clock.wall() };
             let next = Fence::new(standing.fence.get().saturating_add(1));
             let (change, reply) = verb(standing.record.as_ref(), next, now);
             let step = match self.step(&standing, &change)? {
                 Some(step) => step,
-                None if is_fresh => return Ok((reply, None)),
+                None if asked.is_some() => return Ok((reply, None)),
                 None => {
-                    (sighting, is_fresh) = (self.look(key).await?, true);
+                    (sighting, asked) = self.look_anew(key).await?;
                     continue;
                 }
             };
             if let Some(version) = self.swap(key, standing.version.as_ref(), &step).await? {
                 return Ok((reply, Some(version).filter(|_| step.is_grant)));
             }
-            (sighting, is_fresh) = (self.look(key).await?, true);
+            (sighting, asked) = self.look_anew(key).await?;
             if sighting.version() == standing.version.as_ref() {
                 // Someone is being faster: what is in the way has not been made visible yet.
                 self.clock.sleep_until(self.clock.now() + pause(tries)).await;
-                sighting = self.look(key).await?;
+                (sighting, asked) = self.look_anew(key).await?;
             }
             if let Some(version) = own_write(&sighting, &step.body) {
                 return Ok((reply, Some(version).filter(|_| step.is_grant)));
@@ -287,17 +308,18 @@ impl Store for RegisterStore {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
-        let sighting = self.look(key).await?;
-        self.live(key, sighting)
+        let (sighting, asked) = self.look(key).await?;
+        self.live(key, sighting, asked)
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {
         let after = query.after.as_ref();
+        let asked = self.clock.now();
         let listed = self.register.list(&query.prefix, after, query.limit).await?;
         let mut items = Vec::new();
         for (key, entry) in listed.entries {
             let sighting = self.seen.glance(&key, Some(entry), self.clock.now());
-            match self.live(&key, sighting) {
+            match self.live(&key, sighting, asked) {
                 Ok(lease) => items.extend(lease.map(|lease| lease.status())),
                 // Something that is not a lock may well stand in the same place.
                 Err(error) if error.kind() == ErrorKind::Damaged => {}

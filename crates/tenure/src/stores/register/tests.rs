@@ -131,6 +131,31 @@ async fn no_answer_without_a_swap_rests_on_an_old_look() {
     assert!(matches!(one.release("a").await.unwrap(), Released::NotHeld(Some(_))));
 }
 
+/// The answer to a look is so late that the lease would have ended by then; it was renewed.
+#[tokio::test]
+async fn what_ends_while_it_is_looked_at_is_not_said_to_have_ended() {
+    let shelf = Shelf::new();
+    let (one, two) = (process(&shelf), process(&shelf));
+    let fence = one.granted("a").await.fence;
+    two.held("b").await;
+    let key = Key::new("k").unwrap();
+    let late = || {
+        two.clock.pass(TTL / 2);
+        let clock = Arc::clone(&two.clock);
+        shelf.meanwhile(move || clock.pass(TTL));
+    };
+    late();
+    let seen = two.store.inspect(&key).await.unwrap();
+    assert_eq!(seen.map(|lease| lease.fence), Some(fence));
+    assert!(two.store.inspect(&key).await.unwrap().is_none(), "now it has been there for long");
+    one.renew("a").await.unwrap();
+    two.held("b").await;
+    late();
+    let all = ListQuery { prefix: String::new(), after: None, limit: 9 };
+    let listed = two.store.list(&all).await.unwrap();
+    assert_eq!(listed.items.len(), 1);
+}
+
 #[tokio::test]
 async fn a_conflict_is_looked_into_and_tried_again() {
     let shelf = Shelf::new();

@@ -1,6 +1,7 @@
 //! A register in memory that fails on command, and a clock that only the test moves.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,7 +31,6 @@ pub(super) enum Fate {
     WrittenAndLate(Duration),
 }
 
-#[derive(Debug)]
 pub(super) struct Shelf {
     info: StoreInfo,
     entries: Mutex<BTreeMap<Key, Entry>>,
@@ -38,6 +38,16 @@ pub(super) struct Shelf {
     reads: AtomicUsize,
     pub(super) swaps: AtomicUsize,
     fates: Mutex<VecDeque<Fate>>,
+    /// What happens between the next read and its answer.
+    meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").field("info", &self.info).finish_non_exhaustive()
+    }
 }
 
 impl Shelf {
@@ -50,7 +60,13 @@ impl Shelf {
             reads: AtomicUsize::new(0),
             swaps: AtomicUsize::new(0),
             fates: Mutex::default(),
+            meanwhile: Mutex::default(),
         })
+    }
+
+    /// Lets something happen after the next read, before it is answered.
+    pub(super) fn meanwhile(&self, work: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(work));
     }
 
     /// What becomes of the next swaps.
@@ -107,7 +123,10 @@ impl Register for Shelf {
 
     async fn read(&self, key: &Key) -> Result<Option<Entry>> {
         self.reads.fetch_add(1, Ordering::SeqCst);
-        Ok(self.entries.lock().unwrap().get(key).cloned())
+        let found = self.entries.lock().unwrap().get(key).cloned();
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        meanwhile.into_iter().for_each(|work| work());
+        Ok(found)
     }
 
     async fn swap(&self, write: Write<'_>) -> Result<Swap> {
