@@ -107,8 +107,9 @@ struct Search<'a> {
     /// Those who may have held the key and were never told, by the end of that.
     ghosts: Vec<Ghost>,
     steps_left: usize,
-    /// Whether a lease that its holder lost stays until somebody has timed it.
-    lingers: bool,
+    /// Where those who ask time a lease: from when on they may have, each by itself. It stays
+    /// until one of them takes it.
+    timed: Option<Vec<u64>>,
 }
 
 impl<'a> Search<'a> {
@@ -125,7 +126,9 @@ impl<'a> Search<'a> {
             ends: Vec::with_capacity(claims.len()),
             ghosts: Vec::new(),
             steps_left: options.steps_max,
-            lingers: options.is_observed,
+            timed: options
+                .is_observed
+                .then(|| claims.iter().map(|claim| expires(claim, options)).collect()),
         };
         for (lease, claim) in claims.iter().enumerate() {
             let forced =
@@ -277,13 +280,23 @@ impl<'a> Search<'a> {
             (Kind::Release, _) => (hold == mine).then_some((Hold::Nobody, fence)),
             (Kind::Loss, _) if hold != mine => Some((hold, fence)),
             (Kind::Loss, _) => {
-                let left = if self.lingers { hold } else { Hold::Nobody };
+                let left = if self.timed.is_some() { hold } else { Hold::Nobody };
                 has_ended(op.lease).then_some((left, fence))
             }
             (Kind::Look, _) => (hold == mine).then_some((hold, fence)),
             (Kind::Force, _) => (hold == mine).then_some((Hold::Nobody, fence)),
-            (Kind::Vacancy, Hold::Lease(other)) if !has_ended(other) => None,
-            (Kind::Vacancy, _) => Some((Hold::Nobody, fence)),
+            (Kind::Vacancy, _) => Some((self.vacated(hold, now)?, fence)),
+        }
+    }
+
+    /// What is left after somebody was told that the key is free. Whoever has timed a lease knows
+    /// that for itself: to others it still stands.
+    fn vacated(&self, hold: Hold, now: u64) -> Option<Hold> {
+        match (hold, &self.timed) {
+            (Hold::Lease(lease), Some(timed)) if timed[lease] <= now => Some(hold),
+            (Hold::Ghost(_), Some(_)) => Some(hold),
+            (Hold::Lease(lease), _) if self.ends[lease] > now => None,
+            (Hold::Nobody | Hold::Ghost(_) | Hold::Lease(_), _) => Some(Hold::Nobody),
         }
     }
 
@@ -346,11 +359,16 @@ impl<'a> Search<'a> {
 
 /// From when on a lease may have ended, other than by a release that was answered.
 fn end(claim: &Claim, options: &Options) -> u64 {
-    let ttl = claim.ttl - claim.ttl / 1000 * options.drift_permille.min(1000);
-    let expires = claim.asked.saturating_add(ttl).max(claim.believed.unwrap_or(0));
+    let expires = expires(claim, options);
     match claim.release {
         Some((_, Returned::Released { .. })) => u64::MAX,
         Some((asked, Returned::Unknown)) => expires.min(asked),
         Some((_, Returned::Lost { .. })) | None => expires,
     }
+}
+
+/// From when on a lease may have ended by itself.
+fn expires(claim: &Claim, options: &Options) -> u64 {
+    let ttl = claim.ttl - claim.ttl / 1000 * options.drift_permille.min(1000);
+    claim.asked.saturating_add(ttl).max(claim.believed.unwrap_or(0))
 }

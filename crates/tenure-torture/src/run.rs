@@ -1,5 +1,6 @@
 //! One run: one store, its server, its workers, and everything that goes wrong meanwhile.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,9 @@ const LATE_MIN: Duration = Duration::from_millis(20);
 
 /// How many times its length a run may go on until it has come to what it must.
 const LENGTHS_MAX: u32 = 3;
+
+/// What the server said, beside the history.
+const SERVER_LOG: &str = "server.log";
 
 /// How long the sink may take to start.
 const SINK_MAX: Duration = Duration::from_secs(20);
@@ -155,6 +159,7 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     drop(sink_process);
     if let Some(server) = service.server() {
         tokio::task::block_in_place(|| clean_after(server, || server.kill()))?;
+        fs::copy(server.log(), folder.join(SERVER_LOG)).context("the log of the server")?;
     }
     let (judging, started) = (SystemClock.now(), fleet.started());
     let case = Case {

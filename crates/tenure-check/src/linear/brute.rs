@@ -78,12 +78,19 @@ fn apply(search: &Search<'_>, lock: Lock, op: &Op, now: u64) -> Option<Lock> {
         },
         Kind::Release => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
         Kind::Loss => {
-            let lingers = search.lingers && search.ends[op.lease] <= now;
+            let lingers = search.timed.is_some() && search.ends[op.lease] <= now;
             (lock.hold != mine || lingers).then_some(lock)
         }
         Kind::Look => (lock.hold == mine).then_some(lock),
         Kind::Force => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
-        Kind::Vacancy => (lock.hold == Hold::Nobody).then_some(lock),
+        Kind::Vacancy => {
+            let is_timed = match (lock.hold, &search.timed) {
+                (Hold::Nobody, _) | (Hold::Ghost(_), Some(_)) => true,
+                (Hold::Lease(lease), Some(timed)) => timed[lease] <= now,
+                (Hold::Ghost(_) | Hold::Lease(_), None) => false,
+            };
+            is_timed.then_some(lock)
+        }
     }
 }
 

@@ -224,6 +224,33 @@ fn a_lease_that_was_lost_stays_only_where_those_who_ask_time_it() {
     assert_eq!((found(true), found(false)), (0, 1));
 }
 
+/// Worker 1 holds the key and its lease can be timed; one that has says that it is free, and after
+/// it one that has not that it is held. Worker 1 may give it back.
+#[test]
+fn whoever_has_timed_a_lease_speaks_for_itself() {
+    let found = |is_observed, free: u64, gives_back: bool| {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1);
+        if gives_back {
+            sample.released(1, 80 + TTL, 90 + TTL);
+        }
+        let mut history = sample.history();
+        let look = |asked, fence| {
+            let (key, answered) = ("k".to_owned(), asked + 5);
+            Look { key, asked, answered, fence, forces: false }
+        };
+        history.looks = vec![look(free, None), look(50 + TTL, Some(1))];
+        let mut verdict = Verdict::default();
+        check(&history, &Options { is_observed, ..options() }, &mut verdict);
+        verdict.violations.len()
+    };
+    for gives_back in [false, true] {
+        assert_eq!(found(true, 30 + TTL, gives_back), 0);
+        assert_eq!(found(false, 30 + TTL, gives_back), 1);
+        assert_eq!(found(true, TTL - 30, gives_back), 1);
+    }
+}
+
 #[test]
 fn a_force_ends_the_lease_that_it_names() {
     let told = "worker 1 (fence 1) gave it back, but nobody held it";

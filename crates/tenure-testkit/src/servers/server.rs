@@ -153,7 +153,9 @@ impl Server {
         Ok(command)
     }
 
-    fn log(&self) -> PathBuf {
+    /// The file with all that it has printed.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
         self.folder.path().join("tenure-test.log")
     }
 
