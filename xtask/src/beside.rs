@@ -2,14 +2,12 @@
 //! words are shown when it has ended, in one piece.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::command::command;
+use crate::command::{command, run};
 use crate::target;
 
 /// Runs only while a processor has nothing else to do.
@@ -36,26 +34,20 @@ impl Beside {
     fn run(names: &str, mut steps: Command, said: PathBuf) -> Result<Self> {
         println!("beside it: {names}");
         let file = File::create(&said).with_context(|| format!("{}", said.display()))?;
-        // In a group of its own, so that it can be stopped with all that it has started.
-        steps.process_group(0).stdout(file.try_clone()?).stderr(file);
+        steps.stdout(file.try_clone()?).stderr(file);
         let child = steps.spawn().context("cannot start the steps beside")?;
         Ok(Self { names: names.to_owned(), child, said })
     }
 
-    /// Waits for them, and fails when one did.
+    /// Waits for them and shows what they said; it fails when one did. What they wrote is on the
+    /// disk then, and not written while the next step wants to measure something.
     pub(crate) fn end(mut self) -> Result<()> {
         let status = self.child.wait().context("cannot wait for the steps beside")?;
         let said = fs::read(&self.said).with_context(|| format!("{}", self.said.display()))?;
         println!("\n== beside it: {}\n{}", self.names, String::from_utf8_lossy(&said));
+        run(&mut command(Path::new("/"), "sync"))?;
         ensure!(status.success(), "FAILED beside: one of `{}` ({status})", self.names);
         Ok(())
-    }
-
-    /// Stops them: what they would say is of no interest any more.
-    pub(crate) fn stop(mut self) -> Result<()> {
-        kill_process_group(Pid::from_child(&self.child), Signal::KILL)
-            .context("cannot stop the steps beside")?;
-        self.child.wait().context("cannot wait for the steps beside").map(drop)
     }
 }
 
@@ -75,20 +67,5 @@ mod tests {
         started(&["true"], folder.path()).end().unwrap();
         let error = started(&["false"], folder.path()).end().unwrap_err().to_string();
         assert_eq!(error, "FAILED beside: one of `one, two` (exit status: 1)");
-    }
-
-    #[test]
-    fn what_it_has_started_is_stopped_with_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let pid = folder.path().join("pid");
-        let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", pid.display());
-        let beside = started(&["sh", "-c", &script], folder.path());
-        while !pid.exists() {
-            std::thread::yield_now();
-        }
-        let pid = fs::read_to_string(pid).unwrap();
-        beside.stop().unwrap();
-        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z"), "{state}");
     }
 }

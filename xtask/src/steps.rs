@@ -98,8 +98,8 @@ fn run_steps(steps: &[&Step], root: &Path, start: Start) -> Result<()> {
 fn run_beside(step: &Step, root: &Path, aside: &[&str], start: Start) -> Result<()> {
     let beside = if aside.is_empty() { None } else { Some(start(root, aside)?) };
     let done = (step.run)(root).with_context(|| format!("FAILED at step `{}`", step.name));
-    let Some(beside) = beside else { return done };
-    if done.is_ok() { beside.end() } else { beside.stop().and(done) }
+    let ended = beside.map_or(Ok(()), Beside::end);
+    done.and(ended)
 }
 
 fn print_times(times: &[(&str, Duration)]) {
