@@ -100,6 +100,8 @@ impl Arena {
     fn strike_network(&mut self, blow: &Blow) -> Result<()> {
         let place = usize::try_from(blow.choice % (self.links.len() as u64).max(1)).unwrap_or(0);
         let Some(link) = self.links.get(place) else { return Ok(()) };
+        // Before anybody can feel it.
+        let begin = SystemClock.now();
         match blow.kind {
             Kind::Cut => {
                 link.refuse();
@@ -125,7 +127,6 @@ impl Arena {
             }
             _ => link.reset(),
         }
-        let begin = SystemClock.now();
         let until = begin + blow.length;
         let target = format!("network {place}");
         let (begin, end) = (begin.as_nanos(), until.as_nanos());

@@ -251,6 +251,21 @@ fn whoever_has_timed_a_lease_speaks_for_itself() {
     }
 }
 
+/// Worker 1 is told of a failure so much after it asked; meanwhile worker 2 is told that the key is
+/// held.
+#[test]
+fn a_grant_that_came_too_late_to_be_of_use_held_the_key() {
+    let found = |took: u64| {
+        let mut sample = Sample::default();
+        sample.asked(1, "k", 10, 0).held(2, "k", 30, 40);
+        sample.next(1, 10 + took, What::Failed { kind: "Unavailable".into(), unknown: false });
+        let mut verdict = Verdict::default();
+        check(&sample.history(), &options(), &mut verdict);
+        verdict.violations.len()
+    };
+    assert_eq!((found(TTL), found(TTL / 3)), (0, 1));
+}
+
 #[test]
 fn a_force_ends_the_lease_that_it_names() {
     let told = "worker 1 (fence 1) gave it back, but nobody held it";
