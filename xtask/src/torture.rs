@@ -9,7 +9,7 @@ use crate::{command, commit, needs};
 /// What a run has to find on this machine.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted<'a> {
-    /// It only says something.
+    /// It starts nothing.
     Nothing,
     /// What these stores need.
     Stores(Vec<&'a str>),
@@ -37,7 +37,7 @@ fn wanted(options: &[String]) -> Wanted<'_> {
     while let Some(word) = words.next() {
         let (option, value) = word.split_once('=').map_or((word, None), |(o, v)| (o, Some(v)));
         match option {
-            "--help" | "-h" => return Wanted::Nothing,
+            "--help" | "-h" | "--judge" => return Wanted::Nothing,
             "--control" | "--planted" => has_stores_of_its_own = true,
             "--store" => {
                 stores.extend(value.or_else(|| words.next()).unwrap_or_default().split(','));
@@ -63,8 +63,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_help_gets_nothing_installed() {
-        for line in ["--help", "-h", "--store redis --help", "--cards -h"] {
+    fn whoever_starts_no_store_gets_nothing_installed() {
+        for line in ["--help", "-h", "--store redis --help", "--cards -h", "--judge folder"] {
             wants(line, &Wanted::Nothing);
         }
     }

@@ -262,6 +262,12 @@ impl History {
         faults.map_or(from.saturating_add(length), |faults| faults.awake_for(from, length))
     }
 
+    /// When a worker was awake again, if it was stopped at `at`; `at` itself otherwise.
+    #[must_use]
+    pub fn awake_by(&self, worker: u64, at: u64) -> u64 {
+        self.faults.get(&worker).map_or(at, |faults| faults.awake_by(at))
+    }
+
     /// When a worker was killed, if it was.
     #[must_use]
     pub fn killed(&self, worker: u64) -> Option<u64> {

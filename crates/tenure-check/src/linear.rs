@@ -29,7 +29,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// - It is found held only while it is held, given back only by whoever holds it, and found lost
 ///   only by one that holds it no more.
 /// - Where those who ask time a lease, one that its holder lost may stay until somebody has.
-/// - Whoever looks is told who holds it, and a force ends the lease of the one that it names.
+/// - Whoever looks or renews is told who holds it, and a force ends the lease of the one that it
+///   names. One that nobody was told of has a fence of its own, greater than all before.
 /// - A lease may end by itself a ttl after it was asked for, and after the last moment at which its
 ///   guard believed; later too, because a ttl is a lower bound.
 /// - A question without an answer may have had its effect, or not, and for no longer than what it
@@ -60,10 +61,13 @@ enum Kind {
     Refusal,
     Release,
     Loss,
-    /// Whoever holds the key was told to one that looked.
+    /// Whoever holds the key was told to one that looked, or prolonged its lease.
     Look,
     /// It was taken from whoever held it.
     Force,
+    /// One that nobody was told of was said to hold it, under this fence; by force or not: it may
+    /// vanish anyway.
+    Stranger(u64),
     /// Nobody was found to hold it.
     Vacancy,
 }
@@ -142,8 +146,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Takes what was said of the key to those who did not ask for it. Of a lease that nobody was
-    /// told of nothing can be said.
+    /// Takes what was said of the key to those who did not ask for it.
     fn look<'l>(&mut self, looks: impl Iterator<Item = &'l Look>) {
         let fences = self.claims.iter().enumerate();
         let fences = fences.filter_map(|(lease, claim)| Some((claim.grant()?.1, lease)));
@@ -151,10 +154,11 @@ impl<'a> Search<'a> {
         for Look { asked, answered, fence, forces, .. } in looks {
             let (kind, lease) = match (fence, forces) {
                 (None, _) => (Kind::Vacancy, NO_LEASE),
-                (Some(fence), forces) => {
-                    let Some(lease) = leases.get(fence) else { continue };
-                    (if *forces { Kind::Force } else { Kind::Look }, *lease)
-                }
+                (Some(fence), forces) => match leases.get(fence) {
+                    Some(lease) if *forces => (Kind::Force, *lease),
+                    Some(lease) => (Kind::Look, *lease),
+                    None => (Kind::Stranger(*fence), NO_LEASE),
+                },
             };
             self.ops.push(Op { kind, lease, asked: *asked, answered: *answered });
         }
@@ -273,9 +277,8 @@ impl<'a> Search<'a> {
                 (granted > fence).then_some((mine, granted))
             }
             (Kind::Refusal, Hold::Lease(_)) => Some((hold, fence)),
-            (Kind::Refusal, Hold::Ghost(ghost)) if self.haunts(ghost, op) => Some((hold, fence)),
             (Kind::Refusal, Hold::Nobody | Hold::Ghost(_)) => {
-                Some((Hold::Ghost(self.next_ghost(state, op, now)?), fence))
+                Some((self.haunted(state, op, now)?, fence))
             }
             (Kind::Release, _) => (hold == mine).then_some((Hold::Nobody, fence)),
             (Kind::Loss, _) if hold != mine => Some((hold, fence)),
@@ -285,7 +288,18 @@ impl<'a> Search<'a> {
             }
             (Kind::Look, _) => (hold == mine).then_some((hold, fence)),
             (Kind::Force, _) => (hold == mine).then_some((Hold::Nobody, fence)),
+            (Kind::Stranger(_), Hold::Lease(other)) if !has_ended(other) => None,
+            (Kind::Stranger(own), _) if own <= fence => None,
+            (Kind::Stranger(_), _) => Some((self.haunted(state, op, now)?, fence)),
             (Kind::Vacancy, _) => Some((self.vacated(hold, now)?, fence)),
+        }
+    }
+
+    /// The ghost that has the key, where it is said to be held and no lease stands on it.
+    fn haunted(&self, state: &State, op: &Op, now: u64) -> Option<Hold> {
+        match state.hold {
+            Hold::Ghost(ghost) if self.haunts(ghost, op) => Some(state.hold),
+            _ => self.next_ghost(state, op, now).map(Hold::Ghost),
         }
     }
 
@@ -308,6 +322,9 @@ impl<'a> Search<'a> {
     /// Whether a ghost is the doubt about this very answer: one is told that a key is held by
     /// another, and not because of what it may get itself.
     fn is_twin(&self, ghost: usize, op: &Op) -> bool {
+        if op.lease == NO_LEASE {
+            return false;
+        }
         let (ghost, claim) = (self.ghosts[ghost].lease, self.claims[op.lease]);
         let twin = self.claims[ghost];
         ghost != op.lease && (twin.worker, twin.asked) == (claim.worker, claim.asked)
@@ -352,6 +369,9 @@ impl<'a> Search<'a> {
             Kind::Loss => format!("{who} was told that it is lost before the lease could end"),
             Kind::Look => format!("one that looked was told that {who} holds it, and {held}"),
             Kind::Force => format!("it was taken by force from {who}, and {held}"),
+            Kind::Stranger(fence) => {
+                format!("fence {fence} was said to hold it, which nobody had, and {held}")
+            }
             Kind::Vacancy => format!("nobody was found to hold it, and {held}"),
         }
     }

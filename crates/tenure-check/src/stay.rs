@@ -42,17 +42,47 @@ impl<'a> Stay<'a> {
     ///
     /// What a worker had sent before it was killed may land for as long as its way to the store
     /// was not well. After that only what kept both from the store can have kept the lease.
+    ///
+    /// A store that times leases goes on to do so whoever is away; it is only found out later.
     #[must_use]
     pub fn lapse(&self, worker: u64, last: u64, length: u64, witness: u64) -> u64 {
         let landed = self.landed(worker, last);
-        let own = self.history.awake_for(worker, landed, length);
-        self.rearmed(own.min(self.history.awake_for(witness, landed, length)), length)
+        let end = if self.options.is_observed {
+            let own = self.history.awake_for(worker, landed, length);
+            own.min(self.history.awake_for(witness, landed, length))
+        } else {
+            self.history.awake_by(witness, landed.saturating_add(length))
+        };
+        self.rearmed(end, length)
+    }
+
+    /// When a lease no longer keeps its key from one that waits, if its worker prolonged it no
+    /// later than `last` and was killed.
+    #[must_use]
+    pub fn freed(&self, worker: u64, last: u64, ttl: u64, waiter: &Claim) -> u64 {
+        let landed = self.landed(worker, last);
+        if self.options.is_observed {
+            return self.timed(landed, ttl, waiter);
+        }
+        let length = ttl.saturating_add(self.slack(landed, landed.saturating_add(ttl)));
+        let end = self.lapse(worker, last, length, waiter.worker);
+        // One that stood still then has to find it out.
+        let is_late = end > self.rearmed(landed.saturating_add(length), length);
+        if is_late { end.saturating_add(self.slack(end, end)) } else { end }
+    }
+
+    /// When one that waits has timed a lease of which nothing comes after `last`: it begins when it
+    /// begins to wait.
+    fn timed(&self, last: u64, ttl: u64, waiter: &Claim) -> u64 {
+        let from = last.max(waiter.asked);
+        let length = ttl.saturating_add(self.slack(from, from.saturating_add(ttl)));
+        self.rearmed(self.history.awake_for(waiter.worker, from, length), length)
     }
 
     /// When nothing is under way any more that a worker sent no later than `last`.
     #[must_use]
     pub fn landed(&self, worker: u64, last: u64) -> u64 {
-        self.history.faults.get(&worker).map_or(last, |faults| faults.awake_by(last))
+        self.history.awake_by(worker, last)
     }
 
     /// The end of a lease that would end at `end`, on a store whose leases begin anew when it was
@@ -106,12 +136,10 @@ impl<'a> Stay<'a> {
     /// keep it from one that waits. Where those who ask time a lease, this one does.
     #[must_use]
     pub fn outlasts(&self, claim: &Claim, landing: u64, waiter: &Claim) -> u64 {
-        if !self.options.is_observed {
-            return self.lasts(claim, landing);
+        if self.options.is_observed {
+            return self.timed(landing, claim.ttl, waiter);
         }
-        let from = landing.max(waiter.asked);
-        let length = claim.ttl.saturating_add(self.slack(from, from.saturating_add(claim.ttl)));
-        self.rearmed(self.history.awake_for(waiter.worker, from, length), length)
+        self.lasts(claim, landing)
     }
 
     /// Whether a claim waited and the answer to one of its tries may have been lost.
@@ -156,9 +184,11 @@ impl<'a> Stay<'a> {
         let Claim { worker, ttl, .. } = *claim;
         let slack = self.slack(last, last.saturating_add(ttl));
         let end = self.lapse(worker, last, ttl.saturating_add(slack), worker);
-        // Where those who ask time a lease, one that nobody gave back stays until someone has.
+        // Where those who ask time a lease, one that nobody gave back stays until someone has. Its
+        // worker looks for it during a ttl, and has to be well for a while of that.
+        let found = self.history.awake_for(worker, last, slack);
         let is_given_back = self.history.killed(worker).is_none_or(|killed| killed > end)
-            && end == last.saturating_add(ttl).saturating_add(slack);
+            && found <= last.saturating_add(ttl);
         if self.options.is_observed && !is_given_back { u64::MAX } else { end }
     }
 }
@@ -233,13 +263,58 @@ mod tests {
         sample.note(1, 0, "", 400, What::Resumed);
         let rearms = vec![(900, 1_000), (90_000, 91_000)];
         let history = sample.history();
-        let plain = options();
-        let stay = Stay::new(&history, &plain);
-        assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
-        assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
-        let options = Options { rearms, ..options() };
-        let stay = Stay::new(&history, &options);
-        assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
-        assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
+        for is_observed in [false, true] {
+            let plain = Options { is_observed, ..options() };
+            let stay = Stay::new(&history, &plain);
+            assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
+            assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
+            let plain = Options { rearms: rearms.clone(), ..plain };
+            let stay = Stay::new(&history, &plain);
+            assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
+            assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
+        }
+    }
+
+    /// Worker 1 is killed, and worker 2 waits, of which it is stopped for some time.
+    #[test]
+    fn only_who_times_a_lease_needs_to_be_awake_for_it() {
+        let freed = |is_observed, asked, (from, until)| {
+            let mut sample = Sample::default();
+            sample.killed(1, 100).asked(2, "k", asked, 9 * TTL);
+            sample.note(2, 0, "", from, What::Paused);
+            sample.note(2, 0, "", until, What::Resumed);
+            let (history, options) = (sample.history(), Options { is_observed, ..options() });
+            let waiter = history.claims.iter().find(|claim| claim.worker == 2);
+            Stay::new(&history, &options).freed(1, 100, TTL, waiter.unwrap())
+        };
+        let length = TTL + TTL / 2;
+        assert_eq!(freed(false, 50, (200, 500)), 100 + length);
+        assert_eq!(freed(false, 800, (200, 500)), 100 + length);
+        assert_eq!(freed(false, 50, (200, 9_000)), 9_000 + TTL / 2);
+        assert_eq!(freed(true, 50, (200, 500)), 100 + length + 300);
+        assert_eq!(freed(true, 800, (200, 500)), 800 + length);
+    }
+
+    /// Worker 1 was not answered and may give back what it got, unless it is killed or away.
+    #[test]
+    fn where_leases_are_timed_only_what_nobody_gives_back_stays() {
+        let doubt = |killed: Option<u64>, (from, until)| {
+            let mut sample = Sample::default();
+            sample.asked(1, "k", 10, 1);
+            sample.next(1, 100, What::Failed { kind: "Unknown".into(), unknown: true });
+            sample.note(1, 0, "", from, What::Paused);
+            sample.note(1, 0, "", until, What::Resumed);
+            if let Some(at) = killed {
+                sample.killed(1, at);
+            }
+            let history = sample.history();
+            let options = Options { is_observed: true, ..options() };
+            Stay::new(&history, &options).doubt(&history.claims[0])
+        };
+        let length = TTL + TTL / 2;
+        assert_eq!(doubt(None, (1, 2)), Some(100 + length));
+        assert_eq!(doubt(None, (50, 400)), Some(400 + length));
+        assert_eq!(doubt(None, (50, 9_000)), Some(u64::MAX));
+        assert_eq!(doubt(Some(200), (1, 2)), Some(u64::MAX));
     }
 }

@@ -61,10 +61,31 @@ pub enum StoreBug {
     ForceDoesNothing,
     /// A look is answered with what was found by the look before.
     StaleStatus,
+    /// A release is answered, and nothing is released.
+    ReleaseDoesNothing,
+}
+
+impl StoreBug {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::ExpiresEarly,
+        Self::RenewRevives,
+        Self::ReleaseTakesAny,
+        Self::IgnoresCondition,
+        Self::FailureIsHeld,
+        Self::NoWakeUp,
+        Self::FenceRestarts,
+        Self::NotIdempotent,
+        Self::ExpiresLate,
+        Self::NeverReconnects,
+        Self::ForceDoesNothing,
+        Self::StaleStatus,
+        Self::ReleaseDoesNothing,
+    ];
 }
 
 /// How many times its ttl a lease stays that ends late.
-const LATE: u32 = 6;
+const LATE: u32 = 3;
 
 /// A store with one bug.
 #[derive(Debug)]
@@ -158,7 +179,8 @@ impl Store for Mutant {
             | StoreBug::ReleaseTakesAny
             | StoreBug::NoWakeUp
             | StoreBug::ForceDoesNothing
-            | StoreBug::StaleStatus => self.inner.try_acquire(claim).await,
+            | StoreBug::StaleStatus
+            | StoreBug::ReleaseDoesNothing => self.inner.try_acquire(claim).await,
         }
     }
 
@@ -190,6 +212,10 @@ impl Store for Mutant {
                     None => Released::NotHeld(None),
                 }
             }
+            StoreBug::ReleaseDoesNothing => match self.inner.inspect(&grant.key).await? {
+                Some(lease) if lease.owner == grant.owner => Released::Released(lease.status()),
+                other => Released::NotHeld(other.map(|lease| lease.status())),
+            },
             StoreBug::FenceRestarts => {
                 self.inner.release(&Grant { fence: None, ..grant.clone() }).await?
             }

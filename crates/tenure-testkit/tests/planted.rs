@@ -39,6 +39,7 @@ const PLANTED: &[(&str, Planted, &str)] = &[
     ("late", Store(StoreBug::ExpiresLate), "expiry::a_lease_ends_with_its_ttl_and_not_before"),
     ("gone", Store(StoreBug::NeverReconnects), "ambiguity::a_store_that_is_down_is_not_a_held_key"),
     ("force", Store(StoreBug::ForceDoesNothing), "fencing::grows_across_force"),
+    ("kept", Store(StoreBug::ReleaseDoesNothing), "fencing::grows_across_release"),
     ("stale", Store(StoreBug::StaleStatus), "listing::a_status_is_of_now"),
 ];
 

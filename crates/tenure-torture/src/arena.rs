@@ -18,6 +18,7 @@ use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::Fleet;
 use crate::job::TTL_SHORT;
 use crate::journal::Journal;
+use crate::merge::FAULTS;
 
 /// How often single replies are lost, in a thousand.
 const LOSS: u64 = 60;
@@ -62,7 +63,7 @@ impl Arena {
         probe: Option<Locks>,
         folder: &Path,
     ) -> Result<Self> {
-        let journal = Journal::append(&folder.join("faults.jsonl"))?;
+        let journal = Journal::append(&folder.join(FAULTS))?;
         let (struck, lasting, sinking) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { service, links, fleet, journal, probe, struck, lasting, sinking, server: None })
     }

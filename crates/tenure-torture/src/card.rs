@@ -146,6 +146,15 @@ fn class(outcome: &Outcome) -> String {
     text
 }
 
+/// Why a checker has nothing to say of a store.
+fn not_judged(checker: &str) -> String {
+    let why = match checker {
+        "undone" => "what nobody gives back stays here until someone has timed it",
+        _ => "the store wakes nobody, or too few waited",
+    };
+    format!("not judged: {why}")
+}
+
 fn found(outcome: &Outcome, violations: usize) -> String {
     let judgement = &outcome.judgement;
     let mut rows: Vec<Vec<String>> = Checker::ALL
@@ -156,8 +165,8 @@ fn found(outcome: &Outcome, violations: usize) -> String {
         })
         .collect();
     let own = judgement.own().into_iter();
-    rows.extend(own.map(|(name, promise, count)| {
-        let count = count.map_or("not judged".to_owned(), |count| count.to_string());
+    rows.extend(own.map(|(name, promise, found)| {
+        let count = found.map_or_else(|| not_judged(name), |found| found.len().to_string());
         vec![name.to_owned(), promise.to_owned(), count]
     }));
     let heads = ["checker", "what holds where it finds nothing", "violations"];

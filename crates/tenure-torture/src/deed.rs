@@ -51,7 +51,12 @@ pub(crate) enum Done {
         kind: String,
     },
     /// A lease was prolonged by its guard.
-    Renewed,
+    Renewed {
+        /// Its fence.
+        fence: u64,
+        /// How long that took, in nanoseconds.
+        took: u64,
+    },
     /// A guard that is kept alive was found not to hold any more, and had not been given back.
     Gone,
     /// Whoever held the lock asked for it again, with the same owner, and believed in its own guard

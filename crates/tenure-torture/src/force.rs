@@ -60,28 +60,25 @@ fn windows<'a>(
         let well = broken.get(&worker).map_or(given_up, |windows| well_by(windows, given_up));
         well.saturating_add(nanos(GRACE))
     };
-    let mut in_order: Vec<&Deed> = deeds.iter().collect();
-    in_order.sort_by_key(|deed| deed.at);
-    let mut open = BTreeMap::<(u64, &str), Vec<u64>>::new();
+    let mut open = BTreeMap::<(u64, u64), &Deed>::new();
     let mut windows = BTreeMap::<&str, Vec<(u64, u64)>>::new();
-    for deed in in_order {
-        let asked = open.entry((deed.worker, deed.key.as_str())).or_default();
-        match deed.what {
-            Done::ForceAsked => asked.push(deed.at),
-            // Of two at once on one key, that the earlier one failed is on the safe side.
-            Done::Forced { .. } => drop(asked.pop()),
-            Done::ForceFailed { ref kind } if kind != UNKNOWN => drop(asked.pop()),
-            Done::ForceFailed { .. } if !asked.is_empty() => {
-                let window = (asked.remove(0), lands(deed.worker, deed.at));
+    for deed in deeds {
+        let claim = (deed.worker, deed.claim);
+        match &deed.what {
+            Done::ForceAsked => drop(open.insert(claim, deed)),
+            Done::ForceFailed { kind } if kind == UNKNOWN => {
+                let Some(asked) = open.remove(&claim) else { continue };
+                let window = (asked.at, lands(deed.worker, deed.at));
                 windows.entry(&deed.key).or_default().push(window);
             }
+            Done::Forced { .. } | Done::ForceFailed { .. } => drop(open.remove(&claim)),
             _ => {}
         }
     }
-    for ((worker, key), asked) in open {
-        let until = killed.get(&worker).map_or(u64::MAX, |killed| lands(worker, *killed));
-        let all = asked.into_iter().map(|at| (at, until));
-        windows.entry(key).or_default().extend(all);
+    for asked in open.into_values() {
+        let until =
+            killed.get(&asked.worker).map_or(u64::MAX, |killed| lands(asked.worker, *killed));
+        windows.entry(&asked.key).or_default().push((asked.at, until));
     }
     windows
 }

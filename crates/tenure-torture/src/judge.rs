@@ -8,17 +8,16 @@ use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure::store::Timing;
 use tenure_check::{Checker, History, Losses, Options, Record, Verdict, Violation, What, check};
 
 use crate::answered::Excuses;
+use crate::case::Case;
 use crate::demand::Reached;
 use crate::excused::{Excused, quiet};
-use crate::fault::Struck;
 use crate::job::{TTL_LONG, key};
 use crate::looks::looks;
-use crate::merge::{Merged, merge, read};
-use crate::outages::{Place, Windows};
+use crate::merge::{Merged, merge, read, read_faults};
+use crate::outages::Windows;
 use crate::questions::questions;
 use crate::tally::Tally;
 use crate::{answered, kept, same, undone, woken};
@@ -59,104 +58,82 @@ impl Judgement {
     /// The checkers that found something, and how much.
     pub(crate) fn broken(&self) -> Vec<(&'static str, usize)> {
         let all = Checker::ALL.map(|checker| (checker.name(), self.verdict.of(checker).count()));
-        let own = self.own().map(|(name, _, count)| (name, count.unwrap_or(0)));
+        let own = self.own().map(|(name, _, found)| (name, found.map_or(0, <[String]>::len)));
         all.into_iter().chain(own).filter(|(_, count)| *count > 0).collect()
     }
 
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
-    /// and how much they found; nothing is told of what could not be judged.
-    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<usize>); 6] {
+    /// and what they found; nothing where that could not be judged.
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<&[String]>); 6] {
         let goes_on = "a guard that keeps 10 s alive goes on, unless there was a reason not to";
-        // What was not decided was not shown to be well.
-        let decided = "there is no key whose order of events was too much to decide";
+        let given_back = "what nobody was told of is given back";
         let same = "who asks again with its owner is given the same grant";
         let mostly = "of those who wait, three in four at the least are woken by the release";
         let answered = "no question fails while nothing is wrong, and each is answered in time";
-        let (undone, woken) = (self.undone.as_ref(), self.woken.as_ref());
+        // What was not decided was not shown to be well.
+        let decided = "there is no key whose order of events was too much to decide";
         [
-            ("kept", goes_on, Some(self.kept.len())),
-            ("undone", "what nobody was told of is given back", undone.map(Vec::len)),
-            ("same", same, Some(self.same.len())),
-            ("woken", mostly, woken.map(Vec::len)),
-            ("answered", answered, Some(self.answered.len())),
-            (UNDECIDED, decided, Some(self.verdict.undecided.len())),
+            ("kept", goes_on, Some(&self.kept)),
+            ("undone", given_back, self.undone.as_deref()),
+            ("same", same, Some(&self.same)),
+            ("woken", mostly, self.woken.as_deref()),
+            ("answered", answered, Some(&self.answered)),
+            (UNDECIDED, decided, Some(&self.verdict.undecided)),
         ]
     }
 
     /// What was found, one line for each.
     pub(crate) fn texts(&self) -> Vec<String> {
         let of = |found: &Violation| format!("{} {}: {}", found.checker, found.key, found.text);
-        let kept = self.kept.iter().map(|text| format!("kept: {text}"));
-        let undone = self.undone.iter().flatten().map(|text| format!("undone: {text}"));
-        let same = self.same.iter().map(|text| format!("same: {text}"));
-        let woken = self.woken.iter().flatten().map(|text| format!("woken: {text}"));
-        let answered = self.answered.iter().map(|text| format!("answered: {text}"));
-        let undecided = self.verdict.undecided.iter();
-        let undecided = undecided.map(|key| format!("undecided: the order of events on {key}"));
-        let violations = self.verdict.violations.iter().map(of);
-        let own = kept.chain(undone).chain(same).chain(woken).chain(answered);
-        violations.chain(own).chain(undecided).collect()
+        let mut texts: Vec<String> = self.verdict.violations.iter().map(of).collect();
+        for (name, _, found) in self.own() {
+            texts.extend(found.into_iter().flatten().map(|text| format!("{name}: {text}")));
+        }
+        texts
     }
 }
 
-/// What the judge has to know besides what the workers wrote.
-#[derive(Debug)]
-pub(crate) struct Case<'a> {
-    pub(crate) place: Place,
-    pub(crate) folder: &'a Path,
-    pub(crate) struck: &'a [Struck],
-    pub(crate) links: &'a BTreeMap<u64, usize>,
-    pub(crate) timing: Timing,
-    /// Whether a release wakes who waits.
-    pub(crate) wakes: bool,
-    /// When this process was late, and by how much.
-    pub(crate) lags: &'a [(u64, u64)],
-    /// Keys that are still held.
-    pub(crate) left: &'a [String],
-    /// Workers that did not end when their time was over.
-    pub(crate) stuck: &'a [u64],
-}
-
-/// Judges a run.
-pub(crate) fn judge(case: &Case<'_>) -> Result<Judgement> {
-    let mut lines = read(case.folder).context("the histories cannot be read")?;
+/// Judges the run whose history is in `folder`.
+pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
+    let place = case.place()?;
+    let mut lines = read(folder).context("the histories cannot be read")?;
+    let struck = read_faults(folder).context("the faults cannot be read")?;
     let deeds = std::mem::take(&mut lines.deeds);
     let tally = Tally::new(&lines.records, &deeds);
     let torn = lines.torn;
-    let mut reached = Reached::new(&lines.records, &tally, case.struck.len());
+    let mut reached = Reached::new(&lines.records, &tally, struck.len());
     let questions = questions(&lines.records, &deeds);
     lines.deeds = deeds.clone();
-    let Merged { records, away, broken, rearms } =
-        merge(lines, case.struck, case.place, case.links);
-    let is_observed = case.timing == Timing::Observer;
-    let options = options(case, is_observed, rearms);
-    let patience = case.place.patience;
-    let excuses = Excuses { broken: &broken, patience, stuck: case.stuck };
+    let Merged { records, away, broken, failing, rearms } =
+        merge(lines, &struck, place, &case.links);
+    let options = options(case, rearms);
+    let patience = case.patience;
+    let excuses = Excuses { failing: &failing, patience, stuck: &case.stuck };
     let windows = excuses.windows(&options);
     let excused = Excused::new(&records, &windows);
     reached.quiet = Some(quiet(&questions, &windows));
     let claims = grants(&records);
-    let history = History { looks: looks(&deeds), ..History::new(records) };
+    let history = History { looks: looks(&deeds, &broken), ..History::new(records) };
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
-    let undone = (!is_observed).then(|| undone::check(&history, &options));
+    let undone = (!case.is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
     let woken = case.wakes.then(|| woken::check(&history)).flatten();
     let answered = answered::check(&history, &options, &questions, excuses);
     Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
 }
 
-fn options(case: &Case<'_>, is_observed: bool, rearms: Windows) -> Options {
+fn options(case: &Case, rearms: Windows) -> Options {
     Options {
         slack: ORPHAN_MAX,
         // Workers on a machine that is busy are late, and that is no fault of the store.
-        lags: case.lags.to_vec(),
+        lags: case.lags.clone(),
         rearms,
         losses: Losses::WhileStopped,
-        is_observed,
+        is_observed: case.is_observed,
         // Who times leases by looking stops to believe a tenth earlier.
-        drift_permille: if is_observed { 120 } else { 20 },
+        drift_permille: if case.is_observed { 120 } else { 20 },
         ..Options::default()
     }
 }

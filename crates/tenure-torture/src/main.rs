@@ -17,6 +17,7 @@ mod answered;
 mod arena;
 mod args;
 mod card;
+mod case;
 mod clockwork;
 mod control;
 mod deed;
@@ -55,10 +56,12 @@ mod witness;
 mod woken;
 mod worker;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use args::Args;
+use case::Case;
 use clap::Parser;
 use demand::Demand;
 use run::Order;
@@ -86,6 +89,9 @@ fn main() -> ExitCode {
 }
 
 async fn torture(args: &Args) -> Result<bool> {
+    if let Some(folder) = &args.judge {
+        return judge_again(folder);
+    }
     let seed = args.seed.unwrap_or_else(|| SystemClock.now().as_nanos() % 1_000_000);
     println!("seed {seed}");
     disk::settle()?;
@@ -139,6 +145,17 @@ async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>
     Ok(good)
 }
 
+/// Judges a history that was kept.
+fn judge_again(folder: &Path) -> Result<bool> {
+    let case = Case::load(folder)?;
+    let judgement = judge::judge(&case, folder)?;
+    println!("{}: {} operations answered", case.store, judgement.tally.operations());
+    for line in report::verdict(&judgement) {
+        println!("{line}");
+    }
+    Ok(judgement.broken().is_empty())
+}
+
 async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     let controls = control::controls(args.control_length(), seed).await?;
     if let Some(shelf) = shelf {
@@ -157,6 +174,7 @@ async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bo
 }
 
 async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
+    ensure!(args.store.len() <= 1, "--planted is for one store, or for each bug's own");
     let length = args.control_length();
     let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
     let hunts = hunt::hunt(filter, store, length, seed, args.keep).await?;

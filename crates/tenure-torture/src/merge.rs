@@ -15,6 +15,9 @@ use crate::subject::Subject;
 use crate::turn::AGAIN;
 use crate::{force, journal};
 
+/// What was done to workers, network and server, beside the histories.
+pub(crate) const FAULTS: &str = "faults.jsonl";
+
 /// Everything that was written down.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
@@ -40,6 +43,11 @@ pub(crate) fn read(folder: &Path) -> io::Result<Lines> {
     Ok(lines)
 }
 
+/// Reads what went wrong in a run.
+pub(crate) fn read_faults(folder: &Path) -> io::Result<Vec<Struck>> {
+    journal::read(&folder.join(FAULTS))
+}
+
 /// What the checkers get to see.
 #[derive(Debug)]
 pub(crate) struct Merged {
@@ -48,6 +56,8 @@ pub(crate) struct Merged {
     pub(crate) away: BTreeMap<u64, Windows>,
     /// The same, for as long as anything of it may be left in a connection.
     pub(crate) broken: BTreeMap<u64, Windows>,
+    /// The same, for as long as a question may fail because of it.
+    pub(crate) failing: BTreeMap<u64, Windows>,
     /// When the server was away, if leases begin anew after that.
     pub(crate) rearms: Windows,
 }
@@ -67,6 +77,7 @@ pub(crate) fn merge(
     let Lines { mut records, deeds, .. } = lines;
     let reaching = |extent| Outages::new(struck, place, extent, &records).away(&records, links);
     let (away, broken) = (reaching(Extent::Bare), reaching(Extent::Connections));
+    let failing = reaching(Extent::Failures);
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
     let doubts = doubts(&mut records, &broken);
@@ -80,7 +91,7 @@ pub(crate) fn merge(
             records.push(record(*until, What::Resumed));
         }
     }
-    Merged { records, away, broken, rearms: rearms(struck, place.subject) }
+    Merged { records, away, broken, failing, rearms: rearms(struck, place.subject) }
 }
 
 fn rearms(struck: &[Struck], subject: Subject) -> Windows {

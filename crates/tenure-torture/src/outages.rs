@@ -30,6 +30,9 @@ pub(crate) enum Extent {
     Bare,
     /// Until nothing is left of it in any connection.
     Connections,
+    /// The same, and until a worker that was stopped has made its connections anew: the server may
+    /// have given them up.
+    Failures,
 }
 
 impl Extent {
@@ -39,8 +42,16 @@ impl Extent {
         match self {
             Self::Bare => noticed + GRACE / 3,
             // Some connections are of no use before they have been given up.
-            Self::Connections if is_slow => GRACE + LATE.max(patience),
-            Self::Connections => GRACE + noticed,
+            Self::Connections | Self::Failures if is_slow => GRACE + LATE.max(patience),
+            Self::Connections | Self::Failures => GRACE + noticed,
+        }
+    }
+
+    /// How far the consequences of a worker's own stop reach.
+    const fn after_stop(self) -> Duration {
+        match self {
+            Self::Bare | Self::Connections => Duration::ZERO,
+            Self::Failures => GRACE,
         }
     }
 }
@@ -62,6 +73,7 @@ pub(crate) struct Outages {
     links: BTreeMap<usize, Windows>,
     /// For single workers, whose wall clock was wrong where requests are signed with it.
     astray: BTreeMap<u64, Windows>,
+    extent: Extent,
 }
 
 impl Outages {
@@ -69,7 +81,7 @@ impl Outages {
     pub(crate) fn new(struck: &[Struck], place: Place, extent: Extent, records: &[Record]) -> Self {
         let (signs, killed) = (place.subject.signs, killed(records));
         let (links, astray) = (BTreeMap::new(), BTreeMap::new());
-        let mut outages = Self { everyone: Vec::new(), links, astray };
+        let mut outages = Self { everyone: Vec::new(), links, astray, extent };
         for fault in struck {
             let after = extent.after(fault.kind, place.patience);
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
@@ -102,7 +114,10 @@ impl Outages {
         records: &[Record],
         links: &BTreeMap<u64, usize>,
     ) -> BTreeMap<u64, Windows> {
-        let pauses = pauses(records);
+        let mut pauses = pauses(records);
+        for (_, until) in pauses.values_mut().flatten() {
+            *until = until.saturating_add(nanos(self.extent.after_stop()));
+        }
         let own = pauses.keys().chain(self.astray.keys());
         let workers: BTreeSet<u64> = links.keys().chain(own).copied().collect();
         let of = |worker: &u64| {
@@ -130,8 +145,13 @@ pub(crate) fn joined(mut windows: Windows) -> Windows {
 
 /// Whether anything of the time from `from` until `until` is in a window.
 pub(crate) fn overlaps(windows: &[(u64, u64)], from: u64, until: u64) -> bool {
+    begun(windows, from, until).is_some()
+}
+
+/// The beginning of the first window that has anything of the time from `from` until `until`.
+pub(crate) fn begun(windows: &[(u64, u64)], from: u64, until: u64) -> Option<u64> {
     let next = windows.partition_point(|(_, end)| *end <= from);
-    windows.get(next).is_some_and(|(begin, _)| *begin < until)
+    windows.get(next).map(|(begin, _)| *begin).filter(|begin| *begin < until)
 }
 
 /// The end of the window that `at` is in; `at` itself, if it is in none.
@@ -259,6 +279,18 @@ mod tests {
             blocked(&records, &struck),
             [(11 * SECOND, 13 * SECOND), (15 * SECOND, 16 * SECOND)]
         );
+    }
+
+    #[test]
+    fn a_question_may_fail_for_a_while_after_its_worker_was_stopped() {
+        let records = [record(1, 0, SECOND, What::Paused), record(1, 0, 2 * SECOND, What::Resumed)];
+        let place = Place { subject: crate::subject::VOLATILE, patience: Duration::ZERO };
+        let end = |extent| {
+            let away = Outages::new(&[], place, extent, &records).away(&records, &BTreeMap::new());
+            away[&1][0].1
+        };
+        assert_eq!((end(Extent::Bare), end(Extent::Connections)), (2 * SECOND, 2 * SECOND));
+        assert_eq!(end(Extent::Failures), 2 * SECOND + nanos(GRACE));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::run::Order;
 use crate::subject;
 
 /// A bug of the client, or of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Client(Bug),
     Store(StoreBug),
@@ -133,6 +133,12 @@ pub(crate) const ALL: &[Planted] = &[
         ..CLIENT
     },
     Planted {
+        name: "release-does-nothing",
+        what: What::Store(StoreBug::ReleaseDoesNothing),
+        finder: "linear",
+        ..CLIENT
+    },
+    Planted {
         name: "ignores-condition",
         what: What::Store(StoreBug::IgnoresCondition),
         finder: "sink",
@@ -203,7 +209,48 @@ pub(crate) const ALL: &[Planted] = &[
         store: "etcd",
         ..CLIENT
     },
+    Planted { name: "release-does-nothing, all faults", ..BESET },
+    Planted {
+        name: "forgotten-reply, all faults",
+        what: What::Client(Bug::ForgottenReply),
+        finder: "undone",
+        store: "nats",
+        ..BESET
+    },
+    Planted {
+        name: "expires-late, all faults",
+        what: What::Store(StoreBug::ExpiresLate),
+        finder: "waiters",
+        store: "postgres",
+        ..BESET
+    },
+    Planted {
+        name: "never-reconnects, all faults",
+        what: What::Store(StoreBug::NeverReconnects),
+        finder: "answered",
+        store: "remote",
+        ..BESET
+    },
+    Planted {
+        name: "no-wake-up, all faults",
+        what: What::Store(StoreBug::NoWakeUp),
+        finder: "woken",
+        store: "etcd",
+        ..BESET
+    },
 ];
+
+/// Everything that can go wrong does, as for a card: what is excused there must not hide a bug.
+const BESET: Planted = Planted {
+    name: "",
+    what: What::Store(StoreBug::ReleaseDoesNothing),
+    finder: "linear",
+    store: "object/seaweedfs",
+    style: Style::Mixed,
+    kinds: &Kind::ALL,
+    operation_timeout: CLIENT.operation_timeout,
+    length_min: Duration::from_secs(45),
+};
 
 const HELD_LONG: Planted = Planted { style: Style::Long, ..CLIENT };
 
@@ -261,10 +308,10 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ALL.len());
-        let client = |planted: &&Planted| matches!(planted.what, What::Client(_));
-        assert_eq!(ALL.iter().filter(client).count(), 8);
-        let of_stores = ALL.iter().filter(|planted| matches!(planted.what, What::Store(_)));
-        assert_eq!(of_stores.count(), 12);
+        let bugs = Bug::ALL.map(What::Client).into_iter().chain(StoreBug::ALL.map(What::Store));
+        for bug in bugs {
+            assert!(ALL.iter().any(|planted| planted.what == bug), "{bug:?}");
+        }
         assert!(ALL.iter().all(|planted| subject::named(planted.store).is_some()));
     }
 }

@@ -59,6 +59,16 @@ pub(crate) struct Question {
     pub(crate) reply: Reply,
 }
 
+impl Question {
+    /// When it was answered, in whichever way.
+    pub(crate) const fn answered(&self) -> Option<u64> {
+        match self.reply {
+            Reply::Told { at } | Reply::Failed { at, .. } => Some(at),
+            Reply::None => None,
+        }
+    }
+}
+
 /// A step of a question.
 enum Step<'a> {
     Asked {
@@ -132,7 +142,7 @@ fn of_deed(done: &Done) -> Option<(Act, Step<'_>)> {
         Done::ForceAsked => Some((Act::Force, Step::Asked { wait: 0 })),
         Done::Forced { .. } => Some((Act::Force, Step::Told)),
         Done::ForceFailed { kind } => Some((Act::Force, Step::Failed(kind))),
-        Done::Renewed | Done::Gone | Done::Again { .. } => None,
+        Done::Renewed { .. } | Done::Gone | Done::Again { .. } => None,
     }
 }
 

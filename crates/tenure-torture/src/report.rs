@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tenure::store::Class;
 
 use crate::fault::Kind;
+use crate::judge::Judgement;
 use crate::run::Outcome;
 
 /// How many findings are spelled out.
@@ -64,7 +65,7 @@ pub(crate) fn control(outcome: &Outcome) -> String {
 /// The lines about a run.
 pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     let judgement = &outcome.judgement;
-    let verdict = &judgement.verdict;
+    let found = &judgement.verdict;
     let name = outcome.order.subject.name;
     let mut lines = vec![format!(
         "{name}: {}, class {}; {} operations answered, {} faults, {} workers started; {:.0} s, \
@@ -91,24 +92,29 @@ pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
     ));
     lines.push(format!(
         "  stale writes refused by the fence: {}; the counter without one {}",
-        verdict.stale_refused,
+        found.stale_refused,
         control(outcome)
     ));
     if judgement.torn > 0 {
         lines.push(format!("  {} histories end within a line, by a kill", judgement.torn));
     }
-    if !verdict.forced.is_empty() || !verdict.undecided.is_empty() {
-        let (forced, undecided) = (verdict.forced.len(), verdict.undecided.join(", "));
+    if !found.forced.is_empty() || !found.undecided.is_empty() {
+        let (forced, undecided) = (found.forced.len(), found.undecided.join(", "));
         lines.push(format!("  by force: {forced} overlaps; order not decided: [{undecided}]"));
     }
     lines.extend(failures(outcome).into_iter().map(|text| format!("  FAILED: {text}")));
+    lines.extend(verdict(judgement));
+    lines
+}
+
+/// The lines about what was found.
+pub(crate) fn verdict(judgement: &Judgement) -> Vec<String> {
     let broken = judgement.broken();
     if broken.is_empty() {
-        lines.push("  verdict: no violation".to_owned());
-        return lines;
+        return vec!["  verdict: no violation".to_owned()];
     }
-    let counts = broken.iter().map(|(name, count)| format!("{name} {count}"));
-    lines.push(format!("  verdict: VIOLATIONS: {}", list(counts.collect())));
+    let counts: Vec<_> = broken.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let mut lines = vec![format!("  verdict: VIOLATIONS: {}", counts.join(", "))];
     let texts = judgement.texts();
     lines.extend(texts.iter().take(SHOWN).map(|text| format!("    {text}")));
     if texts.len() > SHOWN {

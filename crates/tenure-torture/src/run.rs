@@ -8,21 +8,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tenure::Finding;
 use tenure::clock::{Clock, SystemClock};
-use tenure::store::Class;
+use tenure::store::{Class, Timing};
 use tenure::{Locks, Retry};
 use tenure_testkit::faketime;
 use tenure_testkit::proxy::Proxy;
 use tenure_testkit::servers::{Service, fresh_room};
 
 use crate::arena::{Arena, clean_after};
+use crate::case::Case;
 use crate::demand::{Demand, Reached};
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::{Fleet, Plan};
 use crate::job::{NAMESPACE, Style, TTL_LONG, nanos, sink};
-use crate::judge::{Case, Judgement, judge, left_over};
+use crate::judge::{Judgement, judge, left_over};
 use crate::merge::{self, Lines};
 use crate::nemesis::{self, Menu};
-use crate::outages::Place;
 use crate::sink::{ROLE, SinkJob};
 use crate::subject::Subject;
 use crate::tally::Tally;
@@ -163,17 +163,17 @@ async fn run_in(order: Order, folder: PathBuf) -> Result<Outcome> {
     }
     let (judging, started) = (SystemClock.now(), fleet.started());
     let case = Case {
-        place: Place { subject, patience: order.operation_timeout },
-        folder: &folder,
-        struck: &struck,
-        links: &fleet.links,
-        timing: locks.store().timing,
+        store: subject.name.to_owned(),
+        patience: order.operation_timeout,
+        is_observed: locks.store().timing == Timing::Observer,
         wakes: locks.store().capabilities.wakes,
-        lags: &lags,
-        left: &left,
-        stuck: &fleet.stuck,
+        links: fleet.links,
+        lags,
+        left,
+        stuck: fleet.stuck,
     };
-    let judgement = tokio::task::block_in_place(|| judge(&case))?;
+    case.save(&folder)?;
+    let judgement = tokio::task::block_in_place(|| judge(&case, &folder))?;
     let now = SystemClock.now();
     Ok(Outcome {
         order,

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tenure::store::Class;
 use tenure_testkit::faketime;
 use tenure_testkit::servers::postgres::Postgres;
-use tenure_testkit::servers::redis::start_redis;
+use tenure_testkit::servers::redis::{Redis, start_redis};
 use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
 
 use crate::replicated::Replicated;
@@ -51,17 +51,34 @@ const FILES: Subject = Subject {
 
 const SERVED: Subject = Subject { is_files: false, start_max: Duration::from_secs(1), ..FILES };
 
+const POSTGRES: Subject = Subject {
+    name: "postgres",
+    configuration: "fsync on, synchronous_commit on, four connections for each worker; its clock \
+                    runs 0.5 % fast (libfaketime), within the bound that is promised",
+    start_max: Duration::from_secs(3),
+    ..SERVED
+};
+
+const SEAWEEDFS: Subject = Subject {
+    name: "object/seaweedfs",
+    configuration: "S3 with conditional writes, master, volume and filer in one process, heartbeat \
+                    100 ms, election 1 s",
+    start_max: Duration::from_secs(10),
+    recovers: true,
+    signs: true,
+    ..SERVED
+};
+
 /// Every store there is.
 pub(crate) const ALL: &[Subject] = &[
     FILES,
-    Subject { name: "redis", configuration: "appendonly yes, appendfsync always", ..SERVED },
     Subject {
-        name: "postgres",
-        configuration: "fsync on, synchronous_commit on, four connections for each worker; its \
-                        clock runs 0.5 % fast (libfaketime), within the bound that is promised",
-        start_max: Duration::from_secs(3),
+        name: "redis",
+        configuration: "appendonly yes, appendfsync always; its clock runs 0.5 % fast \
+                        (libfaketime), within the bound that is promised",
         ..SERVED
     },
+    POSTGRES,
     Subject {
         name: "nats",
         configuration: "JetStream on one server, sync_interval always",
@@ -74,15 +91,7 @@ pub(crate) const ALL: &[Subject] = &[
         rearms: true,
         ..SERVED
     },
-    Subject {
-        name: "object/seaweedfs",
-        configuration: "S3 with conditional writes, master, volume and filer in one process, \
-                        heartbeat 100 ms, election 1 s",
-        start_max: Duration::from_secs(10),
-        recovers: true,
-        signs: true,
-        ..SERVED
-    },
+    SEAWEEDFS,
     Subject {
         name: "remote",
         configuration: "a tenure server on a file",
@@ -98,9 +107,9 @@ const MORE: &[Subject] = &[
         name: "object/ministack",
         configuration: "an imitation of S3",
         signs: false,
-        ..ALL[5]
+        ..SEAWEEDFS
     },
-    Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..ALL[2] },
+    Subject { name: "postgres/pgbouncer", configuration: "pooled by transaction", ..POSTGRES },
     VOLATILE,
     RUSHED,
     REPLICATED,
@@ -117,7 +126,7 @@ pub(crate) const VOLATILE: Subject = Subject {
 /// A store whose clock runs a fifth faster than those of the workers: far out of the bound within
 /// which anything is promised.
 pub(crate) const RUSHED: Subject =
-    Subject { name: "postgres/rushed", configuration: "its clock runs 20 % fast", ..ALL[2] };
+    Subject { name: "postgres/rushed", configuration: "its clock runs 20 % fast", ..POSTGRES };
 
 /// A store that fails over to a replica which may not have heard of the last grants.
 pub(crate) const REPLICATED: Subject = Subject {
@@ -127,6 +136,11 @@ pub(crate) const REPLICATED: Subject = Subject {
     start_max: Duration::from_secs(3),
     ..SERVED
 };
+
+/// The names of all of them, and of those that are only there for whoever names them.
+pub(crate) fn names() -> Vec<&'static str> {
+    ALL.iter().chain(MORE).map(|subject| subject.name).collect()
+}
 
 /// The store of this name.
 pub(crate) fn named(name: &str) -> Option<Subject> {
@@ -140,8 +154,9 @@ impl Subject {
             "file" => Ok(Arc::new(Files(tempfile::tempdir()?))),
             "redis/volatile" => Ok(Arc::new(Volatile(start_redis(&["--appendonly", "no"])?))),
             "redis/replicated" => Ok(Arc::new(Replicated::start()?)),
-            "postgres" => Ok(Arc::new(timed("+0 x1.005")?)),
-            "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2")?)),
+            "redis" => Ok(Arc::new(timed("+0 x1.005", Redis::start_in)?)),
+            "postgres" => Ok(Arc::new(timed("+0 x1.005", Postgres::start_in)?)),
+            "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2", Postgres::start_in)?)),
             name => {
                 let kind = kinds().into_iter().find(|kind| kind.name == name);
                 (kind.with_context(|| format!("no server for {name}"))?.start)()
@@ -185,22 +200,26 @@ impl Subject {
                 let weed = place::python()?.join("bin/weed");
                 let output = Command::new(weed).arg("version").output()?;
                 let told = String::from_utf8_lossy(&output.stdout).into_owned();
-                let version = told.split_whitespace().find(|word| word.starts_with("4."));
+                let is_number =
+                    |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+                let version = told.split_whitespace().find(is_number);
                 Ok(format!("SeaweedFS {}", version.context("no version")?))
             }
             "object" => Ok(self.name.to_owned()),
-            "remote" => Ok(format!("tenure {} on {}", env!("CARGO_PKG_VERSION"), "SQLite")),
+            "remote" => Ok(format!("tenure {} on SQLite", env!("CARGO_PKG_VERSION"))),
             other => bail!("nobody knows how to ask {other}"),
         }
     }
 }
 
-/// A PostgreSQL whose clock goes as libfaketime is told. A clock that is fast is set back by each
+/// A server whose clock goes as libfaketime is told. A clock that is fast is set back by each
 /// restart, so that leases end later and not earlier.
-fn timed(rate: &str) -> Result<Postgres> {
-    let library = faketime::library()?;
-    Postgres::start_in(&[
-        ("LD_PRELOAD", library.as_os_str()),
+fn timed<S>(rate: &str, start: fn(&[(&str, &OsStr)]) -> Result<S>) -> Result<S> {
+    let mut preload = faketime::library()?.into_os_string();
+    // With the C library's allocator: that of Redis asks for the time before libfaketime is ready.
+    preload.push(":libc.so.6");
+    start(&[
+        ("LD_PRELOAD", &preload),
         ("FAKETIME", OsStr::new(rate)),
         ("FAKETIME_DONT_FAKE_MONOTONIC", OsStr::new("1")),
     ])

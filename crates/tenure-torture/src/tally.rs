@@ -89,7 +89,7 @@ fn other(what: &Done) -> Option<Entry> {
         Done::LookFailed { kind } => Some(failed("status", kind)),
         Done::Forced { .. } => Some(Entry::Answered("force-release: answered")),
         Done::ForceFailed { kind } => Some(failed("force-release", kind)),
-        Done::Renewed => Some(Entry::Answered("renew: done")),
+        Done::Renewed { .. } => Some(Entry::Answered("renew: done")),
         Done::LookAsked | Done::ForceAsked | Done::Gone | Done::Again { .. } => None,
     }
 }

@@ -7,17 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use futures_util::StreamExt;
 use tenure::clock::{Clock, Moment, SystemClock, within};
 use tenure::error::Chain;
-use tenure::{EventKind, Locks, Retry, Store, stores};
+use tenure::{Event, EventKind, Locks, Observer, Retry, Store, stores};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 use crate::clockwork;
 use crate::deed::Done;
 use crate::dice::Dice;
-use crate::job::{self, Job, NAMESPACE, TTL_LONG};
+use crate::job::{self, Job, NAMESPACE, TTL_LONG, nanos};
 use crate::log::Log;
 use crate::planted::Planted;
 use crate::sink::Client;
@@ -67,11 +66,10 @@ fn start(job: Job) -> Result<()> {
 
 async fn work(job: Job) -> Result<()> {
     let until = Moment::from_nanos(job.until);
-    let Some(locks) = open(&job, until).await? else { return Ok(()) };
     let log = Arc::new(Log::open(&job.folder, job.worker)?);
+    let Some(locks) = open(&job, &log, until).await? else { return Ok(()) };
     let witness = Witness::start(Arc::clone(&log));
     let sink = Client::connect(&job.folder).await?;
-    let counting = tokio::spawn(count_renewals(locks.clone(), Arc::clone(&log)));
     let shared = Arc::new(Shared { job, locks, log, witness, sink, claims: AtomicU64::new(0) });
     let mut tasks = JoinSet::new();
     for task in 0..shared.job.tasks {
@@ -87,7 +85,6 @@ async fn work(job: Job) -> Result<()> {
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    counting.abort();
     let _ = within(&SystemClock, FLUSH_MAX, shared.locks.flush()).await;
     Ok(())
 }
@@ -96,9 +93,9 @@ async fn work(job: Job) -> Result<()> {
 ///
 /// One whose wall clock jumps may be refused for that, where requests are signed with the time of
 /// day, until it jumps back.
-async fn open(job: &Job, until: Moment) -> Result<Option<Locks>> {
+async fn open(job: &Job, log: &Arc<Log>, until: Moment) -> Result<Option<Locks>> {
     while SystemClock.now() < until {
-        match open_once(job).await {
+        match open_once(job, log).await {
             Ok(locks) => return Ok(Some(locks)),
             Err(error) if error.retry() == Retry::Never && !clockwork::is_stepping() => {
                 bail!("{}", Chain(&error))
@@ -109,12 +106,13 @@ async fn open(job: &Job, until: Moment) -> Result<Option<Locks>> {
     Ok(None)
 }
 
-async fn open_once(job: &Job) -> tenure::Result<Locks> {
+async fn open_once(job: &Job, log: &Arc<Log>) -> tenure::Result<Locks> {
     let store: Arc<dyn Store> = stores::open(&job.url, Arc::new(SystemClock)).await?;
     let builder = Locks::builder()
         .shared(true)
         .namespace(NAMESPACE)
         .default_ttl(TTL_LONG)
+        .observer(Arc::new(Renewals(Arc::clone(log))))
         .operation_timeout(job.operation_timeout);
     let planted = job.planted.as_deref().and_then(Planted::named);
     let (builder, store) = match planted {
@@ -124,12 +122,16 @@ async fn open_once(job: &Job) -> tenure::Result<Locks> {
     builder.open_on(store).await
 }
 
-async fn count_renewals(locks: Locks, log: Arc<Log>) {
-    let mut events = std::pin::pin!(locks.events());
-    while let Some(event) = events.next().await {
-        if matches!(event.kind, EventKind::Renewed { .. }) && log.did(0, "", Done::Renewed).is_err()
-        {
-            return;
+/// Writes down every renewal, the moment it is answered.
+#[derive(Debug)]
+struct Renewals(Arc<Log>);
+
+impl Observer for Renewals {
+    fn saw(&self, event: &Event) {
+        if let EventKind::Renewed { fence, took } = event.kind {
+            let done = Done::Renewed { fence: fence.get(), took: nanos(took) };
+            // A log that cannot be written ends the worker with its next claim.
+            let _ = self.0.did(0, event.key.as_str(), done);
         }
     }
 }

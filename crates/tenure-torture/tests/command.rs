@@ -22,5 +22,14 @@ fn help_is_there() {
     let output = torture(&["--help"]);
     assert!(output.status.success());
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("--cards") && told.contains("200,000 operations"), "{told}");
+    assert!(told.contains("--cards") && told.contains("200,000"), "{told}");
+}
+
+#[test]
+fn a_folder_without_a_history_cannot_be_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = torture(&["--judge", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("no run: ") && told.contains("case.json"), "{told}");
 }

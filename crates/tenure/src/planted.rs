@@ -25,6 +25,21 @@ pub enum Bug {
     BeliefFromReply,
 }
 
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::CachedBelief,
+        Self::ForgottenReply,
+        Self::AssumedGrant,
+        Self::AbsentIsFinal,
+        Self::SilentLoss,
+        Self::UnstoppedWork,
+        Self::UnboundedRenewal,
+        Self::BeliefFromReply,
+    ];
+}
+
 /// Which bug is switched on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Planted {

@@ -1,6 +1,8 @@
 //! The same question answered without any cleverness: every order is tried. What the search leaves
 //! out to be fast must not change its answer.
 
+use std::collections::HashSet;
+
 use super::{Hold, Kind, Op, Outcome, Search};
 use crate::grown::{Dice, Garden};
 use crate::history::{History, Look};
@@ -14,7 +16,7 @@ const SEEDS: u64 = 6_000;
 /// So few that all their orders can be tried.
 const OPS_MAX: usize = 8;
 
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Lock {
     hold: Hold,
     fence: u64,
@@ -22,16 +24,22 @@ struct Lock {
     ghosts: Vec<usize>,
 }
 
+/// What was tried and does not fit: what was left, and from which state on.
+type Tried = HashSet<(Vec<usize>, Lock)>;
+
 /// Whether some order of what is `left` fits, from this state on.
-fn fits(search: &Search<'_>, left: &[usize], lock: Lock) -> bool {
+fn fits(search: &Search<'_>, left: &[usize], lock: Lock, tried: &mut Tried) -> bool {
     // Nothing that comes now can have its effect later than the first answer that is still to come.
     let Some(now) = left.iter().map(|op| search.ops[*op].answered).min() else { return true };
+    if !tried.insert((left.to_vec(), lock.clone())) {
+        return false;
+    }
     left.iter().filter(|op| search.ops[**op].asked <= now).any(|op| {
         let rest: Vec<usize> = left.iter().copied().filter(|other| other != op).collect();
         by_themselves(search, lock.clone(), now)
             .into_iter()
             .filter_map(|lock| apply(search, lock, &search.ops[*op], now))
-            .any(|lock| fits(search, &rest, lock))
+            .any(|lock| fits(search, &rest, lock, tried))
     })
 }
 
@@ -82,6 +90,10 @@ fn apply(search: &Search<'_>, lock: Lock, op: &Op, now: u64) -> Option<Lock> {
             (lock.hold != mine || lingers).then_some(lock)
         }
         Kind::Look => (lock.hold == mine).then_some(lock),
+        Kind::Stranger(fence) => match lock.hold {
+            Hold::Ghost(ghost) if fence > lock.fence => search.haunts(ghost, op).then_some(lock),
+            Hold::Nobody | Hold::Ghost(_) | Hold::Lease(_) => None,
+        },
         Kind::Force => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),
         Kind::Vacancy => {
             let is_timed = match (lock.hold, &search.timed) {
@@ -149,7 +161,7 @@ fn the_search_says_what_all_orders_say() {
             }
             let all: Vec<usize> = (0..search.ops.len()).collect();
             let start = Lock { hold: Hold::Nobody, fence: 0, ghosts: Vec::new() };
-            let expected = fits(&search, &all, start);
+            let expected = fits(&search, &all, start, &mut Tried::new());
             let outcome = search.run();
             let found = matches!(outcome, Outcome::Fits);
             assert_eq!(found, expected, "seed {seed}: {claims:#?}");

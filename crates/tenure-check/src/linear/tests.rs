@@ -204,8 +204,28 @@ fn one_that_looks_is_told_the_truth() {
     for (asked, fence) in [(4, Some(1)), (22, None), (45, Some(1)), (72, Some(1)), (72, None)] {
         assert_eq!(looked(asked, fence, false).len(), 1, "{asked} {fence:?}");
     }
-    // Nobody was told of such a lease: nothing is known of it.
-    assert_eq!(looked(22, Some(9), false), [""; 0]);
+}
+
+/// One that looks is told of a fence that nobody was told of; worker 3 may have it.
+#[test]
+fn one_that_nobody_was_told_of_needs_someone_who_asked_and_a_fence_of_its_own() {
+    let told = "fence 9 was said to hold it, which nobody had, and worker 1 (fence 1) held it";
+    for forces in [false, true] {
+        assert_eq!(looked(22, Some(9), forces), [told]);
+        let told = "fence 9 was said to hold it, which nobody had, and nobody held it";
+        assert_eq!(looked(45, Some(9), forces), [told]);
+    }
+    let found = |fence| {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 4).released(1, 30, 40).asked(3, "k", 25, 0).killed(3, 35);
+        let mut history = sample.history();
+        let (key, asked, answered) = ("k".to_owned(), 50, 60);
+        history.looks = vec![Look { key, asked, answered, fence: Some(fence), forces: false }];
+        let mut verdict = Verdict::default();
+        check(&history, &options(), &mut verdict);
+        verdict.violations.len()
+    };
+    assert_eq!((found(5), found(3)), (0, 1));
 }
 
 /// Worker 1 gives back too late and is told so; then one looks.

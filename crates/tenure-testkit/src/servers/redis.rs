@@ -1,6 +1,6 @@
 //! Servers for the `redis` store.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -11,16 +11,20 @@ use anyhow::Result;
 use super::{Kind, Program, Server, Service};
 
 pub(super) const KINDS: &[Kind] =
-    &[Kind { name: "redis", start: || Ok(Arc::new(Redis::start()?)) }];
+    &[Kind { name: "redis", start: || Ok(Arc::new(Redis::start_in(&[])?)) }];
 
 /// One Redis that loses nothing; a room is a database.
 #[derive(Debug)]
-struct Redis(Server);
+pub struct Redis(Server);
 
 impl Redis {
-    fn start() -> Result<Self> {
+    /// Starts one, with these variables in its environment.
+    ///
+    /// # Errors
+    /// When it does not answer in time.
+    pub fn start_in(environment: &[(&str, &OsStr)]) -> Result<Self> {
         let arguments = ["--appendonly", "yes", "--appendfsync", "always", "--databases", "20000"];
-        Ok(Self(start_redis(&arguments)?))
+        Ok(Self(start(&arguments, environment)?))
     }
 }
 
@@ -43,11 +47,17 @@ impl Service for Redis {
 /// # Errors
 /// When it does not answer in time.
 pub fn start_redis(arguments: &[&str]) -> Result<Server> {
+    start(arguments, &[])
+}
+
+fn start(arguments: &[&str], environment: &[(&str, &OsStr)]) -> Result<Server> {
     Server::start("redis-server", |port, folder| {
         let (port_text, folder) = (port.to_string(), folder.display().to_string());
         let own = ["--port", &port_text, "--bind", "127.0.0.1", "--dir", &folder, "--save", ""];
         let all = own.iter().chain(arguments).map(Into::into).collect();
-        Ok(program("redis-server", port, all))
+        let own = |(name, value): &(&str, &OsStr)| (name.into(), value.into());
+        let environment = environment.iter().map(own).collect();
+        Ok(Program { environment, ..program("redis-server", port, all) })
     })
 }
 
