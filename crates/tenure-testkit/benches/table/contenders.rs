@@ -21,8 +21,6 @@ const TURN: Duration = Duration::from_millis(5);
 const JOINING: u32 = 10;
 /// Fewer than these say nothing.
 const HAND_OFFS_MIN: usize = 20;
-/// One alone that looks only now and then mostly finds the key taken: it takes longer to see enough
-/// of its turns.
 const RUN_POLLED: Duration = Duration::from_secs(16);
 const HAND_OFFS_MIN_POLLED: usize = 5;
 
@@ -46,6 +44,17 @@ pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
     series(table, name, |_| service.url(fresh_room(), None), rival.as_ref())
 }
 
+/// Whether those who wait on this store look for themselves, because it wakes nobody.
+fn is_polled(name: &str) -> bool {
+    name.starts_with("object")
+}
+
+/// How long to look at so many contenders. One alone that looks only now and then mostly finds the
+/// key taken: it takes longer to see enough of its turns.
+fn run(is_polled: bool, contenders: usize) -> Duration {
+    if is_polled && contenders == 1 { RUN_POLLED } else { RUN }
+}
+
 /// What people use instead on the same server.
 struct Rival {
     lock: Lock,
@@ -66,8 +75,9 @@ impl Rival {
 
     fn hand_offs(&self, contenders: usize) -> Result<HandOffs> {
         let Self { lock, at } = self;
-        let run = if (*lock, contenders) == (Lock::Polled, 1) { RUN_POLLED } else { RUN };
-        HandOffs::of(&Contest { lock: *lock, at, turn: TURN, run }, contenders)
+        let is_polled = *lock == Lock::Polled;
+        let run = run(is_polled, contenders);
+        HandOffs::of(&Contest { lock: *lock, at, turn: TURN, run }, contenders, is_polled)
     }
 }
 
@@ -84,7 +94,9 @@ fn series(
         let title = |name: &str| format!("hand-off: {name}, {count} contender{plural}");
         let theirs = rival.map(|rival| rival.hand_offs(count)).transpose()?;
         let theirs = rival.map(|rival| rival.lock.name()).zip(theirs);
-        let ours = HandOffs::of(&Contest::on(&url(count), TURN), count)?;
+        let (is_polled, url) = (is_polled(name), url(count));
+        let contest = Contest { run: run(is_polled, count), ..Contest::on(&url, TURN) };
+        let ours = HandOffs::of(&contest, count, is_polled)?;
         let alone = *first.get_or_insert(ours.middle);
         let mut row = Row::new(title(name), short(ours.middle)).note(ours.note());
         if let Some((rival, theirs)) = &theirs {
@@ -125,7 +137,7 @@ struct HandOffs {
 
 impl HandOffs {
     /// Those that happened while all were there: not at the start, and not when some have left.
-    fn of(contest: &Contest<'_>, contenders: usize) -> Result<Self> {
+    fn of(contest: &Contest<'_>, contenders: usize, is_polled: bool) -> Result<Self> {
         let grants = contest.hold(&spread(contenders))?;
         let start = grants.first().context("no grant")?.from;
         let after = |time: Duration| start + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -138,7 +150,7 @@ impl HandOffs {
             changes.filter(|(one, next)| one.from >= from && next.from < until).collect();
         let gap = |(one, next): &(Held, Held)| next.from.saturating_sub(one.until);
         let mut gaps: Vec<Duration> = changes.iter().map(gap).map(Duration::from_nanos).collect();
-        let least = if contest.lock == Lock::Polled { HAND_OFFS_MIN_POLLED } else { HAND_OFFS_MIN };
+        let least = if is_polled { HAND_OFFS_MIN_POLLED } else { HAND_OFFS_MIN };
         let number = gaps.len();
         ensure!(number >= least, "only {number} hand-offs");
         let elsewhere = changes.iter().filter(|(one, next)| one.process != next.process).count();

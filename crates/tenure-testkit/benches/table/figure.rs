@@ -136,12 +136,13 @@ impl Figure {
                  stands against a holder in another process; more are spread over four processes \
                  with one connection each. Beside them are etcd's own lock, which queues its \
                  callers, and the usual lock on Redis (`SET NX PX`), whose callers try again \
-                 after 200 ms ± 100 ms: the defaults of node-redlock."
+                 after 200 ms ± 100 ms: the defaults of node-redlock. Object storage wakes nobody: \
+                 there other processes look now and then."
             }
             Self::Keys => {
                 "The time of an acquire while so many other leases stand, in turns on stores of \
-                 each size: medians. PostgreSQL and tenure's server (on a file) were filled up to \
-                 100,000, the other stores not at all."
+                 each size: medians. PostgreSQL, NATS and etcd were filled up to 100,000, object \
+                 storage not at all."
             }
             Self::Waiters => {
                 "All wait for one key, and each hands it on as soon as it has it: on `memory:` in \

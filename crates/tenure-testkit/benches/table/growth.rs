@@ -9,6 +9,7 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::postgres::{Postgres, USER};
 use tenure_testkit::servers::redis::start_redis;
+use tenure_testkit::servers::{fresh_room, kinds};
 use tokio::task::JoinSet;
 
 use crate::figure::{Figure, Source};
@@ -79,11 +80,20 @@ pub(crate) fn measure_postgres(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
+/// The stores of each size are rooms of one server.
+pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
+    let kind = kinds().into_iter().find(|kind| kind.name == name).context("no such kind")?;
+    let service = kind.shared()?;
+    let urls: Vec<String> = (0..SOME).map(|_| service.url(fresh_room(), None)).collect();
+    grow(&urls)?.tell_times(table, name, None);
+    Ok(())
+}
+
 /// A server for each size, on a file of its own.
 pub(crate) fn measure_server(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let (mut servers, mut urls) = (Vec::new(), Vec::new());
-    for size in &SIZES[..SOME] {
+    for size in SIZES {
         let file = folder.path().join(format!("{size}.db")).display().to_string();
         let server = Served::start(&file)?;
         urls.push(format!("tenure://{}", server.address));

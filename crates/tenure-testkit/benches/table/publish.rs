@@ -81,7 +81,8 @@ impl Edition {
              Every figure stands beside what it is measured against, in the same run, in turns, \
              on one machine with all servers on it: look at the ratios first. A ratio is the \
              median of all turns, so that it can differ from that of the two medians beside it. \
-             What tenure loses is [told too](#where-it-loses).\n\n\
+             What tenure loses is [told too](#where-it-loses); a target that is missed makes the \
+             command fail.\n\n\
              | | |\n|---|---|\n\
              | processor | {processor}, {cores} cores |\n\
              | memory | {memory} |\n\
