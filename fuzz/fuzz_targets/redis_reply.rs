@@ -1,20 +1,24 @@
 //! The answer of a script in Redis: a lock is never read as a free key, whoever set it; a record
 //! is read as what was written; and what makes no sense is damage that shows no owner. What `INFO`
-//! does not say never makes a store better than it is.
+//! does not say never makes a store better than it is. Whoever is sent on to another node gets an
+//! address that it can connect to.
 
 #![no_main]
 
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use tenure::fuzzing::{RedisFields, redis_info, redis_reply};
+use tenure::fuzzing::{
+    RedisFields, redis_info, redis_redirection, redis_reply, redis_slots,
+};
 use tenure::{ErrorKind, Holder, Key, Owner, Severity};
 
 // Behind the numbers, with zero bytes between: a verdict, an owner, a holder, a record. Or all of
-// them together are an answer to `INFO`.
+// them together are an answer to `INFO`, or the names of nodes of a Cluster.
 fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
     let (left, fence, ttl, granted, bytes) = input;
     text(bytes).map(info);
+    nodes(left, fence, bytes);
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let verdict = parts.next().and_then(text).unwrap_or_default();
     let [owner, holder, record] = [(); 3].map(|()| parts.next());
@@ -43,6 +47,22 @@ fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
     assert_eq!((lease.owner.expose().as_str(), lease.holder.as_str()), (owner, holder));
     assert_eq!((lease.fence.get(), lease.ttl), (fence, Duration::from_millis(ttl)));
 });
+
+fn nodes(last: i64, port: u64, bytes: &[u8]) {
+    let is_host = |host: &str| !host.is_empty() && host != "?";
+    let hosts = bytes.split(|byte| *byte == 0);
+    let hosts = hosts.map(|host| (last, Some(host.to_vec()), port.cast_signed()));
+    let hosts = hosts.chain([(last, None, port.cast_signed())]);
+    for (slot, host, at) in redis_slots(hosts.collect()).into_iter().flatten() {
+        assert!(is_host(&host));
+        assert_eq!((i64::from(slot), u64::from(at)), (last, port));
+    }
+    if let Some(line) = text(bytes) {
+        assert!(redis_redirection(line).is_none_or(|(host, _)| is_host(&host)));
+    }
+    let told = redis_redirection(&format!("MOVED 7 node:{}", port % 65_536));
+    assert_eq!(told, Some(("node".to_owned(), (port % 65_536) as u16)));
+}
 
 fn info(text: &str) {
     match redis_info(text) {

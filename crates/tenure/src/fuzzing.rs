@@ -7,6 +7,7 @@
 //! | `read_cell` | bodies of entries in registers, and in etcd | `cell` |
 //! | `FileRows` | rows of the file store | `file_row` |
 //! | `redis_reply`, `redis_info` | answers of Redis | `redis_reply` |
+//! | `redis_slots`, `redis_redirection` | where a Redis Cluster sends its callers | `redis_reply` |
 //! | `etcd_answer` | etcd's answers | `etcd_answer` |
 //! | `nats_entry`, `nats_ack` | NATS's answers | `nats_answer` |
 //! | `postgres_row` | rows of PostgreSQL | `postgres_row` |
@@ -16,7 +17,8 @@
 //! | `nats_key`, `object_key`, `redis_key` | keys as each store spells them | `spelling` |
 //!
 //! URLs are read by the stores' own options, which are public: that is the target `url`. `file:`
-//! has none: its path is taken as it stands.
+//! has none: its path is taken as it stands. The journal of `file:` is SQLite's own: what stands in
+//! it is read as rows. That of `tenure verify` is the target `history`.
 
 use crate::key::{Key, Namespace};
 use crate::key_policy::KeyPolicy;
@@ -37,7 +39,8 @@ pub use crate::stores::postgres::fuzzing::{
 };
 #[cfg(feature = "redis")]
 pub use crate::stores::redis::fuzzing::{
-    RedisFields, RedisNames, redis_info, redis_key, redis_names, redis_reply,
+    RedisFields, RedisNames, redis_info, redis_key, redis_names, redis_redirection, redis_reply,
+    redis_slots,
 };
 #[cfg(feature = "remote")]
 pub use crate::stores::remote::fuzzing::{remote_exchange, remote_info, remote_status};

@@ -2,6 +2,9 @@
 
 use ::redis::Value;
 
+use super::error::Fault;
+use super::nodes;
+use super::options::Address;
 pub use super::probe::fuzzing::redis_info;
 use super::reply::Reply;
 use super::slot::{Names, key_of, slot_of};
@@ -60,4 +63,29 @@ pub fn redis_names(key: &str) -> RedisNames {
 #[must_use]
 pub fn redis_key(record: &str) -> Option<&str> {
     key_of(record)
+}
+
+/// The last slot of each stretch with the host and port of its primary, as a Cluster says them to
+/// whoever asked the node `asked`; `None` where that makes no sense.
+#[must_use]
+pub fn redis_slots(stretches: Vec<(i64, Option<Vec<u8>>, i64)>) -> Option<Vec<(u16, String, u16)>> {
+    let stretch = |(last, host, port): (i64, Option<Vec<u8>>, i64)| {
+        let host = host.map_or(Value::Nil, Value::BulkString);
+        let primary = Value::Array(vec![host, Value::Int(port)]);
+        Value::Array(vec![Value::Int(0), Value::Int(last), primary])
+    };
+    let all = stretches.into_iter().map(stretch).collect();
+    nodes::fuzzing::slots(Value::Array(all), &asked())
+}
+
+/// Where one is sent that asked the node `asked` and was refused with this line.
+#[must_use]
+pub fn redis_redirection(line: &str) -> Option<(String, u16)> {
+    let line = format!("-{}\r\n", line.replace(['\r', '\n'], " "));
+    let error = ::redis::parse_redis_value(line.as_bytes()).and_then(Value::extract_error).err()?;
+    nodes::fuzzing::redirected(&Fault::new(error), &asked())
+}
+
+fn asked() -> Address {
+    Address { host: "asked".to_owned(), port: 1 }
 }

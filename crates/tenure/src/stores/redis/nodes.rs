@@ -270,6 +270,20 @@ fn read_slots(value: Value, from: &Address) -> Option<Map> {
     Some(map)
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use super::{Address, Fault, Value, read_slots, redirection};
+
+    pub(in super::super) fn slots(value: Value, from: &Address) -> Option<Vec<(u16, String, u16)>> {
+        let map = read_slots(value, from)?;
+        Some(map.0.into_iter().map(|(last, at)| (last, at.host, at.port)).collect())
+    }
+
+    pub(in super::super) fn redirected(fault: &Fault, from: &Address) -> Option<(String, u16)> {
+        redirection(fault, from).map(|Address { host, port }| (host, port))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
