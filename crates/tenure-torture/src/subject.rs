@@ -200,8 +200,7 @@ impl Subject {
                 let weed = place::python()?.join("bin/weed");
                 let output = Command::new(weed).arg("version").output()?;
                 let told = String::from_utf8_lossy(&output.stdout).into_owned();
-                let is_number =
-                    |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+                let is_number = |word: &&str| word.split('.').all(|it| it.parse::<u32>().is_ok());
                 let version = told.split_whitespace().find(is_number);
                 Ok(format!("SeaweedFS {}", version.context("no version")?))
             }
