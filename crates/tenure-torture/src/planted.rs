@@ -52,8 +52,38 @@ const CLIENT: Planted = Planted {
     length_min: Duration::ZERO,
 };
 
-/// All of them. Each is tried out on one store, with the faults that bring it to light.
+/// All of them. Each is tried out on one store: some with every fault, and each with those that
+/// bring it to light.
 pub(crate) const ALL: &[Planted] = &[
+    Planted { name: "release-does-nothing, all faults", ..BESET },
+    Planted {
+        name: "forgotten-reply, all faults",
+        what: What::Client(Bug::ForgottenReply),
+        finder: "undone",
+        store: "nats",
+        ..BESET
+    },
+    Planted {
+        name: "expires-late, all faults",
+        what: What::Store(StoreBug::ExpiresLate),
+        finder: "waiters",
+        store: "postgres",
+        ..BESET
+    },
+    Planted {
+        name: "never-reconnects, all faults",
+        what: What::Store(StoreBug::NeverReconnects),
+        finder: "answered",
+        store: "remote",
+        ..BESET
+    },
+    Planted {
+        name: "no-wake-up, all faults",
+        what: What::Store(StoreBug::NoWakeUp),
+        finder: "woken",
+        store: "etcd",
+        ..BESET
+    },
     Planted { name: "cached-belief", style: Style::Long, ..CLIENT },
     Planted {
         name: "forgotten-reply",
@@ -208,35 +238,6 @@ pub(crate) const ALL: &[Planted] = &[
         finder: "linear",
         store: "etcd",
         ..CLIENT
-    },
-    Planted { name: "release-does-nothing, all faults", ..BESET },
-    Planted {
-        name: "forgotten-reply, all faults",
-        what: What::Client(Bug::ForgottenReply),
-        finder: "undone",
-        store: "nats",
-        ..BESET
-    },
-    Planted {
-        name: "expires-late, all faults",
-        what: What::Store(StoreBug::ExpiresLate),
-        finder: "waiters",
-        store: "postgres",
-        ..BESET
-    },
-    Planted {
-        name: "never-reconnects, all faults",
-        what: What::Store(StoreBug::NeverReconnects),
-        finder: "answered",
-        store: "remote",
-        ..BESET
-    },
-    Planted {
-        name: "no-wake-up, all faults",
-        what: What::Store(StoreBug::NoWakeUp),
-        finder: "woken",
-        store: "etcd",
-        ..BESET
     },
 ];
 
