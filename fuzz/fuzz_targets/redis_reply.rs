@@ -1,7 +1,7 @@
 //! The answer of a script in Redis: a lock is never read as a free key, whoever set it; a record
 //! is read as what was written; and what makes no sense is damage that shows no owner. What `INFO`
-//! does not say never makes a store better than it is. Whoever is sent on to another node gets an
-//! address that it can connect to.
+//! does not say never makes a store better than it is. Whoever is sent on to another node is told
+//! its name.
 
 #![no_main]
 
@@ -50,18 +50,24 @@ fuzz_target!(|input: (i64, u64, u64, u32, &[u8])| {
 
 fn nodes(last: i64, port: u64, bytes: &[u8]) {
     let is_host = |host: &str| !host.is_empty() && host != "?";
-    let hosts = bytes.split(|byte| *byte == 0);
-    let hosts = hosts.map(|host| (last, Some(host.to_vec()), port.cast_signed()));
-    let hosts = hosts.chain([(last, None, port.cast_signed())]);
-    for (slot, host, at) in redis_slots(hosts.collect()).into_iter().flatten() {
-        assert!(is_host(&host));
-        assert_eq!((i64::from(slot), u64::from(at)), (last, port));
+    let (at, port) = ((port % 65_536) as u16, (port % 65_536) as i64);
+    // The first has no name; the others have one each, and a slot of their own.
+    let hosts = [None].into_iter().chain(bytes.split(|byte| *byte == 0).map(Some));
+    let stretches = (0..).zip(hosts).map(|(slot, host)| (slot, host.map(Into::into), port));
+    let stretches: Vec<(i64, Option<Vec<u8>>, i64)> = stretches.take(100).collect();
+    let number = stretches.len();
+    if let Some(found) = redis_slots(stretches.clone()) {
+        assert_eq!(found.len(), number);
+        assert!(found.iter().all(|(_, host, found)| is_host(host) && *found == at));
     }
+    // A slot that cannot be is no slot.
+    let odd = redis_slots([stretches, vec![(last, None, port)]].concat());
+    assert!(odd.is_none() || u16::try_from(last).is_ok());
     if let Some(line) = text(bytes) {
         assert!(redis_redirection(line).is_none_or(|(host, _)| is_host(&host)));
     }
-    let told = redis_redirection(&format!("MOVED 7 node:{}", port % 65_536));
-    assert_eq!(told, Some(("node".to_owned(), (port % 65_536) as u16)));
+    let told = redis_redirection(&format!("MOVED 7 node:{at}"));
+    assert_eq!(told, Some(("node".to_owned(), at)));
 }
 
 fn info(text: &str) {

@@ -257,7 +257,7 @@ impl<'a> Search<'a> {
                 ghosts.insert(place, ghost);
             }
             let next = State { hold, fence, ghosts, placed };
-            if hold == state.hold {
+            if (hold, fence) == (state.hold, state.fence) {
                 // What changes nothing takes nothing away from the others: no other way is better.
                 return vec![next];
             }
@@ -289,8 +289,8 @@ impl<'a> Search<'a> {
             (Kind::Look, _) => (hold == mine).then_some((hold, fence)),
             (Kind::Force, _) => (hold == mine).then_some((Hold::Nobody, fence)),
             (Kind::Stranger(_), Hold::Lease(other)) if !has_ended(other) => None,
-            (Kind::Stranger(own), _) if own <= fence => None,
-            (Kind::Stranger(_), _) => Some((self.haunted(state, op, now)?, fence)),
+            (Kind::Stranger(own), _) if own < fence => None,
+            (Kind::Stranger(own), _) => Some((self.haunted(state, op, now)?, own)),
             (Kind::Vacancy, _) => Some((self.vacated(hold, now)?, fence)),
         }
     }

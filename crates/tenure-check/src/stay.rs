@@ -37,38 +37,43 @@ impl<'a> Stay<'a> {
         self.options.slack_nanos().saturating_add(self.pace.slowest(from, until))
     }
 
-    /// When a lease has ended for sure that `worker` prolonged no later than `last`, for those who
-    /// are on the same side as `witness`.
+    /// When a lease has ended for sure that `worker` prolonged no later than `last`, as far as
+    /// `witness` can tell.
     ///
     /// What a worker had sent before it was killed may land for as long as its way to the store
-    /// was not well. After that only what kept both from the store can have kept the lease.
-    ///
-    /// A store that times leases goes on to do so whoever is away; it is only found out later.
+    /// was not well. A store that times leases goes on to do so whoever is away; it is only found
+    /// out later. Where those who ask time a lease, they have to be there for as long.
     #[must_use]
     pub fn lapse(&self, worker: u64, last: u64, length: u64, witness: u64) -> u64 {
         let landed = self.landed(worker, last);
         let end = if self.options.is_observed {
-            let own = self.history.awake_for(worker, landed, length);
-            own.min(self.history.awake_for(witness, landed, length))
+            self.history.awake_for(witness, landed, length)
         } else {
             self.history.awake_by(witness, landed.saturating_add(length))
         };
         self.rearmed(end, length)
     }
 
-    /// When a lease no longer keeps its key from one that waits, if its worker prolonged it no
-    /// later than `last` and was killed.
+    /// When a lease is over for one that waits, if its worker prolonged it no later than `last` and
+    /// was killed.
     #[must_use]
-    pub fn freed(&self, worker: u64, last: u64, ttl: u64, waiter: &Claim) -> u64 {
+    pub fn over(&self, worker: u64, last: u64, ttl: u64, waiter: &Claim) -> u64 {
         let landed = self.landed(worker, last);
         if self.options.is_observed {
             return self.timed(landed, ttl, waiter);
         }
-        let length = ttl.saturating_add(self.slack(landed, landed.saturating_add(ttl)));
-        let end = self.lapse(worker, last, length, waiter.worker);
-        // One that stood still then has to find it out.
-        let is_late = end > self.rearmed(landed.saturating_add(length), length);
-        if is_late { end.saturating_add(self.slack(end, end)) } else { end }
+        self.rearmed(landed.saturating_add(ttl), ttl)
+    }
+
+    /// When one that waits has found out at the latest that a key is free since `free`. Whoever
+    /// has timed the lease itself knows.
+    #[must_use]
+    pub fn noticed(&self, free: u64, waiter: &Claim) -> u64 {
+        if self.options.is_observed {
+            return free;
+        }
+        let from = free.max(waiter.asked);
+        self.history.awake_for(waiter.worker, from, self.slack(from, from))
     }
 
     /// When one that waits has timed a lease of which nothing comes after `last`: it begins when it
@@ -263,16 +268,15 @@ mod tests {
         sample.note(1, 0, "", 400, What::Resumed);
         let rearms = vec![(900, 1_000), (90_000, 91_000)];
         let history = sample.history();
-        for is_observed in [false, true] {
-            let plain = Options { is_observed, ..options() };
-            let stay = Stay::new(&history, &plain);
-            assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
-            assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
-            let plain = Options { rearms: rearms.clone(), ..plain };
-            let stay = Stay::new(&history, &plain);
-            assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
-            assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
-        }
+        let plain = options();
+        let stay = Stay::new(&history, &plain);
+        assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
+        assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
+        assert_eq!(stay.lapse(2, 100, 200, 1), 400);
+        let plain = Options { rearms, ..plain };
+        let stay = Stay::new(&history, &plain);
+        assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
+        assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
     }
 
     /// Worker 1 is killed, and worker 2 waits, of which it is stopped for some time.
@@ -284,13 +288,17 @@ mod tests {
             sample.note(2, 0, "", from, What::Paused);
             sample.note(2, 0, "", until, What::Resumed);
             let (history, options) = (sample.history(), Options { is_observed, ..options() });
-            let waiter = history.claims.iter().find(|claim| claim.worker == 2);
-            Stay::new(&history, &options).freed(1, 100, TTL, waiter.unwrap())
+            let waiter = history.claims.iter().find(|claim| claim.worker == 2).unwrap();
+            let stay = Stay::new(&history, &options);
+            stay.noticed(stay.over(1, 100, TTL, waiter), waiter)
         };
         let length = TTL + TTL / 2;
         assert_eq!(freed(false, 50, (200, 500)), 100 + length);
         assert_eq!(freed(false, 800, (200, 500)), 100 + length);
         assert_eq!(freed(false, 50, (200, 9_000)), 9_000 + TTL / 2);
+        // Whoever asks only then, or was stopped until just before, has as much time.
+        assert_eq!(freed(false, 90 + length, (200, 500)), 90 + length + TTL / 2);
+        assert_eq!(freed(false, 50, (200, 90 + length)), 90 + length + TTL / 2);
         assert_eq!(freed(true, 50, (200, 500)), 100 + length + 300);
         assert_eq!(freed(true, 800, (200, 500)), 800 + length);
     }

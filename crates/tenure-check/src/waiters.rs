@@ -11,8 +11,8 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// while someone waited for them.
 ///
 /// # What is allowed for
-/// The time that a worker was stopped for is not its own: whoever waits meanwhile may wait so much
-/// longer. A store that is slow is slow for waiters too ([`Stay::slack`]). What a worker had sent
+/// The time that a worker was stopped for is not its own: its claim may be answered so much later,
+/// and so much later it has timed a lease, where those who ask do. A store that is slow is slow for waiters too ([`Stay::slack`]). What a worker had sent
 /// before it was killed may land while its way to the store was not well, and one that was never
 /// answered may have held the key for a ttl, unless all that it had sent had landed when the next
 /// was granted the key.
@@ -90,8 +90,9 @@ fn orphaned(
         if answered <= last.saturating_add(*ttl) || waiter.asked >= taken {
             return None;
         }
-        let free_by = stay.freed(*worker, *last, *ttl, waiter);
-        let free_by = after_doubts(free_by, orphan.sole, waiter, claims, stay);
+        let over = stay.over(*worker, *last, *ttl, waiter);
+        let over = after_doubts(over, orphan.sole, waiter, claims, stay);
+        let free_by = stay.noticed(over, waiter);
         let in_vain = waiter.asked <= free_by && answered > free_by && taken > free_by;
         in_vain.then(|| {
             let text = format!(

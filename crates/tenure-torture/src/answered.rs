@@ -21,9 +21,10 @@ const LATE_MIN: Duration = Duration::from_millis(100);
 /// How far that reaches.
 const NEAR: u64 = 1_000_000_000;
 
-/// How many waits at the least, and for how many with an answer one, end without one where that is
-/// too often.
+/// Fewer waits that ended without an answer say nothing.
 const UNKNOWN_MIN: usize = 20;
+
+/// For so many waits that ended with an answer, one may have ended without.
 const UNKNOWN_PART: usize = 4;
 
 /// What excuses workers.
@@ -241,11 +242,11 @@ mod tests {
         let found = |wait, kind| Scene::default().found(&[waited(wait, kind)]);
         assert_eq!((found(SECOND, UNKNOWN), found(9 * SECOND, UNKNOWN)), (0, 1));
         assert_eq!(found(SECOND, "Unavailable"), 1);
-        // But not every other one.
+        // But not one in four.
         let told =
             Question { wait: SECOND, ..question(Act::Acquire, Reply::Told { at: after(1_000) }) };
         let most = |unknown, tolds| {
-            let all = vec![vec![waited(SECOND, UNKNOWN); unknown], vec![told.clone(); tolds]];
+            let all = [vec![waited(SECOND, UNKNOWN); unknown], vec![told.clone(); tolds]];
             Scene::default().found(&all.concat())
         };
         assert_eq!((most(19, 0), most(20, 79), most(20, 80)), (0, 1, 0));

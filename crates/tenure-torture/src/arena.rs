@@ -256,11 +256,9 @@ async fn cycle(locks: &Locks, key: &str) -> bool {
 
 /// Ends a server, and takes away what its clock has left behind.
 pub(crate) fn clean_after(server: &Server, end: impl FnOnce() -> Result<()>) -> Result<()> {
-    let first = first(server);
+    let left = [first(server), server.pid()];
     end()?;
-    if let Some(pid) = first {
-        faketime::clean(pid);
-    }
+    left.into_iter().flatten().for_each(faketime::clean);
     Ok(())
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) keep: bool,
     /// Judge the history in this folder instead, which an earlier run has left there.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["cards", "planted", "control"])]
+    #[arg(long, value_name = "FOLDER", exclusive = true)]
     pub(crate) judge: Option<PathBuf>,
     /// How many processes work at a time.
     #[arg(long, value_name = "COUNT", default_value_t = 12)]
@@ -150,6 +150,7 @@ mod tests {
             "--control --store redis",
             "--control --tasks 3",
             "--judge x --cards",
+            "--judge x --seed 4",
             "--minutes 1 --seconds 2",
         ] {
             let words = ["torture"].into_iter().chain(line.split_whitespace());

@@ -150,7 +150,7 @@ fn class(outcome: &Outcome) -> String {
 fn not_judged(checker: &str) -> String {
     let why = match checker {
         "undone" => "what nobody gives back stays here until someone has timed it",
-        _ => "the store wakes nobody, or too few waited",
+        _ => "the store wakes nobody or answers too slowly, or too few waited",
     };
     format!("not judged: {why}")
 }

@@ -107,9 +107,11 @@ impl Hunt {
     }
 }
 
-/// Takes away what a run has written down, or says where it is.
+/// Takes away what a run has written down, or says where it is: what was found without the bug is
+/// worth a look.
 fn finish(outcome: &Outcome, bug: &str, keep: bool) -> Result<()> {
-    if keep {
+    let is_sound = outcome.order.planted.is_some() || outcome.judgement.broken().is_empty();
+    if keep || !is_sound {
         println!("{bug}: history {}", outcome.folder.display());
         return Ok(());
     }

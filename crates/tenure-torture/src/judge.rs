@@ -104,7 +104,7 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     let mut reached = Reached::new(&lines.records, &tally, struck.len());
     let questions = questions(&lines.records, &deeds);
     lines.deeds = deeds.clone();
-    let Merged { records, away, broken, failing, rearms } =
+    let Merged { records, away, failing, stopped, rearms } =
         merge(lines, &struck, place, &case.links);
     let options = options(case, rearms);
     let patience = case.patience;
@@ -113,7 +113,7 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     let excused = Excused::new(&records, &windows);
     reached.quiet = Some(quiet(&questions, &windows));
     let claims = grants(&records);
-    let history = History { looks: looks(&deeds, &broken), ..History::new(records) };
+    let history = History { looks: looks(&deeds, &stopped), ..History::new(records) };
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);

@@ -10,7 +10,7 @@ use tenure_check::{Record, What};
 use crate::deed::Deed;
 use crate::fault::{Aim, Struck};
 use crate::job::nanos;
-use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps};
+use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps, pauses};
 use crate::subject::Subject;
 use crate::turn::AGAIN;
 use crate::{force, journal};
@@ -54,10 +54,10 @@ pub(crate) struct Merged {
     pub(crate) records: Vec<Record>,
     /// When each worker could not reach the store, or stood still, and not a moment longer.
     pub(crate) away: BTreeMap<u64, Windows>,
-    /// The same, for as long as anything of it may be left in a connection.
-    pub(crate) broken: BTreeMap<u64, Windows>,
     /// The same, for as long as a question may fail because of it.
     pub(crate) failing: BTreeMap<u64, Windows>,
+    /// When each worker stood still.
+    pub(crate) stopped: BTreeMap<u64, Windows>,
     /// When the server was away, if leases begin anew after that.
     pub(crate) rearms: Windows,
 }
@@ -77,7 +77,7 @@ pub(crate) fn merge(
     let Lines { mut records, deeds, .. } = lines;
     let reaching = |extent| Outages::new(struck, place, extent, &records).away(&records, links);
     let (away, broken) = (reaching(Extent::Bare), reaching(Extent::Connections));
-    let failing = reaching(Extent::Failures);
+    let (failing, stopped) = (reaching(Extent::Failures), pauses(&records));
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
     let doubts = doubts(&mut records, &broken);
@@ -91,7 +91,7 @@ pub(crate) fn merge(
             records.push(record(*until, What::Resumed));
         }
     }
-    Merged { records, away, broken, failing, rearms: rearms(struck, place.subject) }
+    Merged { records, away, failing, stopped, rearms: rearms(struck, place.subject) }
 }
 
 fn rearms(struck: &[Struck], subject: Subject) -> Windows {

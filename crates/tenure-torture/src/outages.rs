@@ -167,7 +167,7 @@ fn killed(records: &[Record]) -> BTreeMap<u64, u64> {
 }
 
 /// When each worker was stopped.
-fn pauses(records: &[Record]) -> BTreeMap<u64, Windows> {
+pub(crate) fn pauses(records: &[Record]) -> BTreeMap<u64, Windows> {
     let mut pauses = BTreeMap::<u64, Windows>::new();
     let mut changes: Vec<&Record> = records
         .iter()

@@ -91,7 +91,9 @@ fn apply(search: &Search<'_>, lock: Lock, op: &Op, now: u64) -> Option<Lock> {
         }
         Kind::Look => (lock.hold == mine).then_some(lock),
         Kind::Stranger(fence) => match lock.hold {
-            Hold::Ghost(ghost) if fence > lock.fence => search.haunts(ghost, op).then_some(lock),
+            Hold::Ghost(ghost) if fence >= lock.fence && search.haunts(ghost, op) => {
+                Some(Lock { fence, ..lock })
+            }
             Hold::Nobody | Hold::Ghost(_) | Hold::Lease(_) => None,
         },
         Kind::Force => (lock.hold == mine).then_some(Lock { hold: Hold::Nobody, ..lock }),

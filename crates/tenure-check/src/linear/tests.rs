@@ -215,17 +215,23 @@ fn one_that_nobody_was_told_of_needs_someone_who_asked_and_a_fence_of_its_own() 
         let told = "fence 9 was said to hold it, which nobody had, and nobody held it";
         assert_eq!(looked(45, Some(9), forces), [told]);
     }
-    let found = |fence| {
+    let found = |fences: &[u64], next| {
         let mut sample = Sample::default();
         sample.granted(1, "k", 10, 20, 4).released(1, 30, 40).asked(3, "k", 25, 0).killed(3, 35);
+        sample.granted(2, "k", 80, 90, next);
         let mut history = sample.history();
-        let (key, asked, answered) = ("k".to_owned(), 50, 60);
-        history.looks = vec![Look { key, asked, answered, fence: Some(fence), forces: false }];
+        let look = |fence: &u64| {
+            let (key, asked, answered) = ("k".to_owned(), 50, 60);
+            Look { key, asked, answered, fence: Some(*fence), forces: false }
+        };
+        history.looks = fences.iter().map(look).collect();
         let mut verdict = Verdict::default();
         check(&history, &options(), &mut verdict);
         verdict.violations.len()
     };
-    assert_eq!((found(5), found(3)), (0, 1));
+    assert_eq!((found(&[7], 8), found(&[7, 7], 8), found(&[3], 8)), (0, 0, 1));
+    // What comes after it has a greater one.
+    assert_eq!(found(&[7], 6), 1);
 }
 
 /// Worker 1 gives back too late and is told so; then one looks.

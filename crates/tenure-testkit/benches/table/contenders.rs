@@ -21,6 +21,7 @@ const TURN: Duration = Duration::from_millis(5);
 const JOINING: u32 = 10;
 /// Fewer than these say nothing.
 const HAND_OFFS_MIN: usize = 20;
+/// How long to look at one that looks only now and then, and how many hand-offs are enough then.
 const RUN_POLLED: Duration = Duration::from_secs(16);
 const HAND_OFFS_MIN_POLLED: usize = 5;
 

@@ -92,6 +92,12 @@ impl Server {
         self.folder.path()
     }
 
+    /// Its process, while it runs.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child().as_ref().map(Child::id)
+    }
+
     /// Starts it after [`kill`](Self::kill), on the same port and folder, and waits until it
     /// answers. What its dead predecessor still holds may end a first attempt: it is repeated.
     ///
@@ -198,7 +204,7 @@ impl Server {
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         // On a busy machine its threads go on for a moment after the signal was sent.
-        let pid = self.child().as_ref().map(Child::id).context("it does not run")?;
+        let pid = self.pid().context("it does not run")?;
         for _ in 0..PAUSED_WITHIN.as_millis() {
             if is_stopped(pid)? {
                 return Ok(());
