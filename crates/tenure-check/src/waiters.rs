@@ -12,10 +12,10 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 ///
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own: its claim may be answered so much later,
-/// and so much later it has timed a lease, where those who ask do. A store that is slow is slow for waiters too ([`Stay::slack`]). What a worker had sent
-/// before it was killed may land while its way to the store was not well, and one that was never
-/// answered may have held the key for a ttl, unless all that it had sent had landed when the next
-/// was granted the key.
+/// and so much later it has timed a lease, where those who ask do. A store that is slow is slow for
+/// waiters too ([`Stay::slack`]). What a worker had sent before it was killed may land while its
+/// way to the store was not well, and one that was never answered may have held the key for a ttl,
+/// unless all that it had sent had landed when the next was granted the key.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let stay = Stay::new(history, options);
     for (key, claims) in history.by_key() {

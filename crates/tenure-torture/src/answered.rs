@@ -106,7 +106,10 @@ impl Waits {
     fn complaint(&self) -> Option<String> {
         let Self { told, unknown } = *self;
         (unknown >= UNKNOWN_MIN && unknown > told / UNKNOWN_PART).then(|| {
-            format!("{unknown} waits ended without an answer, and {told} with one, while nothing was wrong")
+            format!(
+                "{unknown} waits ended without an answer, and {told} with one, while nothing was \
+                 wrong"
+            )
         })
     }
 }

@@ -95,8 +95,9 @@ impl Shelf {
             "# Guarantees\n\n{GENERATED}\n\nReal servers and real processes, killed, stopped, cut \
              off and set wrong, and a verdict on everything that the workers saw. A violation \
              makes the run fail. Each page says how it was made; all of them again:\n\n```sh\n\
-             cargo xtask torture --minutes 5 --seed 7 --cards\n```\n\n| store | version | class | operations | faults | violations | \
-             date |\n|---|---|---|---|---|---|---|\n{rows}\n"
+             cargo xtask torture --minutes 5 --seed 7 --cards\n```\n\n\
+             | store | version | class | operations | faults | violations | date |\n\
+             |---|---|---|---|---|---|---|\n{rows}\n"
         );
         for (name, what) in [
             ("control.md", "set-ups that must fail, and how they did"),
