@@ -8,9 +8,7 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use tenure::fuzzing::{
-    RedisFields, redis_info, redis_redirection, redis_reply, redis_slots,
-};
+use tenure::fuzzing::{RedisFields, redis_info, redis_redirection, redis_reply, redis_slots};
 use tenure::{ErrorKind, Holder, Key, Owner, Severity};
 
 // Behind the numbers, with zero bytes between: a verdict, an owner, a holder, a record. Or all of
