@@ -85,7 +85,7 @@ impl StoreBug {
 }
 
 /// How many times its ttl a lease stays that ends late.
-const LATE: u32 = 3;
+const LATE: u32 = 4;
 
 /// A store with one bug.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ async fn a_lease_ends_with_its_ttl_and_not_before(subject: Subject) -> Result<()
     let locks = subject.locks().await?;
     let before = SystemClock.now();
     std::mem::forget(short_lived(&subject).await?);
-    let second = locks.lock("k").wait(TTL * 5 / 2).acquire().await?;
+    let second = locks.lock("k").wait(TTL * 7 / 2).acquire().await?;
     let after = SystemClock.now().since(before);
     ensure!(after >= TTL, "granted again after {after:?}, before the ttl of {TTL:?}");
     ensure!(second.is_held());
