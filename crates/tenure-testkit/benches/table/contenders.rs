@@ -22,7 +22,7 @@ const JOINING: u32 = 10;
 /// Fewer than these say nothing.
 const HAND_OFFS_MIN: usize = 20;
 /// How long to look at one that looks only now and then, and how many hand-offs are enough then.
-const RUN_POLLED: Duration = Duration::from_secs(16);
+const RUN_POLLED: Duration = Duration::from_secs(30);
 const HAND_OFFS_MIN_POLLED: usize = 5;
 
 pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
