@@ -3,6 +3,12 @@
 //! Without the feature `planted-bugs` the switch cannot be set and every question about it is a
 //! constant `false`.
 
+use std::time::SystemTime;
+
+use crate::claim::Claim;
+use crate::fence::Fence;
+use crate::lease::Lease;
+
 /// A bug of lock clients that was seen in the wild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(feature = "planted-bugs"), allow(dead_code, unreachable_pub))]
@@ -62,5 +68,18 @@ impl Planted {
     #[allow(clippy::unused_self)]
     pub(crate) const fn has(self, _bug: Bug) -> bool {
         false
+    }
+}
+
+/// The lease of [`Bug::AssumedGrant`].
+pub(crate) fn assumed(claim: &Claim) -> Lease {
+    Lease {
+        key: claim.key.clone(),
+        owner: claim.owner.clone(),
+        fence: Fence::new(0),
+        ttl: claim.ttl,
+        holder: claim.holder.clone(),
+        granted_at: SystemTime::UNIX_EPOCH,
+        remaining: claim.ttl,
     }
 }

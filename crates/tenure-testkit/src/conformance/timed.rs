@@ -26,6 +26,9 @@ const TIMED: &[Timed] = &[
     // An answer within 300 ms, and within 200 ms.
     timed("waiting::the_wait_ends_in_time", &["waited ", "the wait ended without an answer"]),
     timed("waiting::a_waiter_sees_who_holds_the_key", &["not shown"]),
+    // Two questions within a ttl of 1.5 s, and a dozen within 5 s.
+    timed("waiting::a_failure_does_not_hide_the_end_of_a_lease", &[]),
+    timed("waiting::a_store_that_fails_is_asked_again_soon_however_long_the_wait", &[]),
     // Two renewals within 900 ms.
     timed("ambiguity::a_lost_reply_to_renew_costs_nothing", RENEWAL),
     timed("ambiguity::a_renewal_that_hangs_costs_nothing", RENEWAL),

@@ -18,6 +18,8 @@ group!("waiting":
     a_release_wakes_without_a_look,
     a_forced_release_wakes_without_a_look,
     the_end_of_a_lease_wakes_without_a_notification,
+    a_failure_does_not_hide_the_end_of_a_lease,
+    a_store_that_fails_is_asked_again_soon_however_long_the_wait,
     the_wait_ends_in_time,
     a_waiter_that_leaves_leaves_nothing_behind,
     first_come_first_served_within_a_process,
@@ -75,6 +77,39 @@ async fn the_end_of_a_lease_wakes_without_a_notification(subject: Subject) -> Re
     let dead = holder.lock("k").ttl(ms(500)).keep_alive(false).acquire().await?;
     let woken = bounded("the lease to end", SOON, waiter(&locks)).await???;
     ensure!(woken.fence() > dead.fence() && !dead.is_held());
+    Ok(())
+}
+
+async fn a_failure_does_not_hide_the_end_of_a_lease(subject: Subject) -> Result<()> {
+    let holder = subject.locks().await?;
+    let (locks, faults) = subject.faulty_with(never_looks()).await?;
+    let dead = holder.lock("k").ttl(ms(1500)).keep_alive(false).acquire().await?;
+    // It asks, subscribes, and asks again.
+    faults.next(Operation::Acquire, Fault::Delay(ms(0)));
+    faults.next(Operation::Acquire, Fault::ErrorBefore);
+    let woken = bounded("the lease to end", SOON, waiter(&locks)).await???;
+    ensure!(woken.fence() > dead.fence() && !dead.is_held());
+    ensure!(faults.struck(Operation::Acquire) == 2, "nothing has failed");
+    Ok(())
+}
+
+async fn a_store_that_fails_is_asked_again_soon_however_long_the_wait(
+    subject: Subject,
+) -> Result<()> {
+    let holder = subject.locks().await?;
+    // Each look comes twice as late as the one before.
+    let patient = quick().poll(Backoff { base: ms(20), cap: ms(3_600_000), jitter: 0.0 });
+    let (locks, faults) = subject.faulty_with(patient).await?;
+    let held = holder.lock("k").acquire().await?;
+    let waiter = waiter(&locks);
+    let looked = || async { Ok(faults.answers(Operation::Acquire) >= 7) };
+    until("the waiter to look less and less", SOON, looked).await?;
+    faults.always(Operation::Acquire, Fault::ErrorBefore);
+    let asked = || async { Ok(faults.struck(Operation::Acquire) >= 5) };
+    until("the waiter to ask again and again", SOON, asked).await?;
+    faults.heal();
+    held.release().await?;
+    bounded("the waiter to go on", SOON, waiter).await???.release().await?;
     Ok(())
 }
 

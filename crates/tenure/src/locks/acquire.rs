@@ -20,7 +20,7 @@ use crate::locks::keep::Terms;
 use crate::locks::order::{Order, Waiting};
 use crate::locks::queue::Place;
 use crate::owned::Owned;
-use crate::planted::Bug;
+use crate::planted::{self, Bug};
 use crate::watch::Watch;
 
 /// No loop without a sleep, whatever a store says is left of a lease.
@@ -38,6 +38,8 @@ struct Asking<'a> {
     watch: Option<Watch>,
     looks: u32,
     seen: Option<Status>,
+    /// When the lease that was seen ends, unless it is renewed.
+    expiry: Option<Moment>,
     outage: Option<(Moment, Error)>,
     doubt: Doubt,
     /// The fence of a grant that came too late, and counts as in doubt.
@@ -66,6 +68,7 @@ impl<'a> Asking<'a> {
             watch: None,
             looks: 0,
             seen: None,
+            expiry: None,
             outage: None,
             doubt: Doubt::new(order.mark().cloned()),
             late: None,
@@ -244,7 +247,7 @@ impl<'a> Asking<'a> {
     async fn resolve(&mut self, error: Error, sent: Moment) -> Result<Answer> {
         let context = &self.engine.context;
         if context.planted.has(Bug::AssumedGrant) {
-            return Ok(Answer::Granted(assumed(&self.order.claim), sent));
+            return Ok(Answer::Granted(planted::assumed(&self.order.claim), sent));
         }
         if context.planted.has(Bug::ForgottenReply) {
             return Err(Error::unavailable("the store did not answer"));
@@ -331,12 +334,14 @@ impl<'a> Asking<'a> {
 
     fn held(&mut self, status: Status) -> Result<()> {
         let context = &self.engine.context;
+        let now = context.clock.now();
         self.outage = None;
+        self.expiry = Some(now + status.remaining);
         let first = self.seen.is_none();
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
         if first {
             let (fence, holder) = (status.fence, status.holder.clone());
-            let waited = Some(context.clock.now().since(self.started));
+            let waited = Some(now.since(self.started));
             let kind = EventKind::Contended { fence, holder, waited };
             context.tell(self.key(), kind);
         }
@@ -364,6 +369,10 @@ impl<'a> Asking<'a> {
         let once = self.order.wait == Some(Duration::ZERO);
         if error.retry() == Retry::Never || too_long || once {
             return Err(error);
+        }
+        // How long the key was held says nothing about how soon the store is back.
+        if self.outage.is_none() {
+            self.looks = 0;
         }
         self.outage = Some((since, error));
         Ok(())
@@ -397,8 +406,9 @@ impl<'a> Asking<'a> {
         let now = clock.now();
         self.looks = self.looks.saturating_add(1);
         let look = now + context.options.poll.pause(self.looks, &*context.random);
-        let expiry = self.seen.as_ref().filter(|_| self.outage.is_none());
-        let expiry = expiry.map(|status| now + status.remaining.max(PAUSE_MIN));
+        // What was seen before an outage tells when to ask, until that end has passed.
+        let expiry = self.expiry.filter(|expiry| self.outage.is_none() || *expiry > now);
+        let expiry = expiry.map(|expiry| expiry.max(now + PAUSE_MIN));
         let wake = [expiry, self.deadline].into_iter().flatten().fold(look, Moment::min);
         let alarm = clock.sleep_until(wake);
         match &mut self.watch {
@@ -447,17 +457,5 @@ impl Drop for Asking<'_> {
         if let Some(leftover) = self.doubt.take(key, owner, self.order.owner_is_chosen) {
             self.engine.cleanup.queue(leftover);
         }
-    }
-}
-
-fn assumed(claim: &Claim) -> Lease {
-    Lease {
-        key: claim.key.clone(),
-        owner: claim.owner.clone(),
-        fence: Fence::new(0),
-        ttl: claim.ttl,
-        holder: claim.holder.clone(),
-        granted_at: std::time::SystemTime::UNIX_EPOCH,
-        remaining: claim.ttl,
     }
 }
