@@ -61,6 +61,13 @@ const EXIT_USAGE: u8 = 64;
 /// Tells the benchmark where to write the table and its charts.
 const BENCH_DOCS: &str = "TENURE_BENCH_DOCS";
 
+/// Whose servers the benchmark starts, besides tenure's own.
+const BENCH_STORES: [&str; 5] = ["redis", "postgres", "nats", "etcd", "object"];
+
+/// Tells everything where its files go; and a folder for them that is on a disk, and that the user
+/// of PostgreSQL may enter.
+const FILES: (&str, &str) = ("TMPDIR", "/var/tmp");
+
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
     Test { quick: bool },
@@ -138,11 +145,14 @@ fn run(task: &Task) -> Result<()> {
 
 /// What is measured is installed and built first: the servers, and the command.
 fn bench(root: &Path, sections: &[String]) -> Result<()> {
-    needs::install(root)?;
+    needs::install_for(root, &BENCH_STORES)?;
     command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;
     let words = "cargo bench -p tenure-testkit --features servers --bench table --";
     let mut bench = command::command(root, words);
     bench.args(sections).envs(commit::told(root));
+    if std::env::var_os(FILES.0).is_none() {
+        bench.env(FILES.0, FILES.1);
+    }
     // Part of a run is not published; whoever looks at charts meanwhile names another folder.
     if sections.is_empty() && std::env::var_os(BENCH_DOCS).is_none() {
         bench.env(BENCH_DOCS, root.join("docs/benchmarks"));

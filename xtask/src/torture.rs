@@ -1,4 +1,5 @@
-//! `cargo xtask torture`: installs what the named stores need, and hands on the command line.
+//! `cargo xtask torture`: installs what the named stores need, builds the server that is one of
+//! them, and hands on the command line.
 
 use std::path::Path;
 
@@ -18,10 +19,14 @@ enum Wanted<'a> {
 
 /// Optimised, because what is slow is not what breaks.
 pub(crate) fn run(root: &Path, options: &[String]) -> Result<()> {
-    match wanted(options) {
+    let wanted = wanted(options);
+    match &wanted {
         Wanted::Nothing => {}
-        Wanted::Stores(stores) => needs::install_for(root, &stores)?,
+        Wanted::Stores(stores) => needs::install_for(root, stores)?,
         Wanted::Everything => needs::install(root)?,
+    }
+    if wanted != Wanted::Nothing {
+        command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;
     }
     let words = "cargo run --release -p tenure-torture --";
     let mut torture = command::command(root, words);

@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
                 claim.grant().and_then(|(_, fence)| history.forced.get(&(key.to_owned(), fence)));
             search.ends.push(end(claim, options).min(forced.map_or(u64::MAX, |at| at.from)));
             search.take(lease, claim);
-            search.ghosts.extend(Ghost::of(lease, claim, options, stay));
+            search.ghosts.extend(Ghost::of(lease, claim, stay));
         }
         search.ghosts.sort_unstable_by_key(|ghost| (ghost.until, ghost.asked));
         search.look(history.looks.iter().filter(|look| look.key == key));

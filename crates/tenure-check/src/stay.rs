@@ -7,9 +7,6 @@ use crate::verdict::{Losses, Options};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// How much longer than the slowest answer about then what is left of a wait may take.
-const MOMENT: u64 = SECOND / 4;
-
 /// How long an answer may take and still excuse others.
 const SLOWNESS_MAX: u64 = 5 * SECOND;
 
@@ -37,15 +34,11 @@ impl<'a> Stay<'a> {
         self.options.slack_nanos().saturating_add(self.pace.slowest(from, until))
     }
 
-    /// When a lease has ended for sure that `worker` prolonged no later than `last`, as far as
-    /// `witness` can tell.
-    ///
-    /// What a worker had sent before it was killed may land for as long as its way to the store
-    /// was not well. A store that times leases goes on to do so whoever is away; it is only found
-    /// out later. Where those who ask time a lease, they have to be there for as long.
+    /// When a lease has ended for sure that nobody prolonged later than `landed`, as far as
+    /// `witness` can tell. A store that times leases goes on to do so whoever is away; it is only
+    /// found out later. Where those who ask time a lease, they have to be there for as long.
     #[must_use]
-    pub fn lapse(&self, worker: u64, last: u64, length: u64, witness: u64) -> u64 {
-        let landed = self.landed(worker, last);
+    pub fn lapse(&self, landed: u64, length: u64, witness: u64) -> u64 {
         let end = if self.options.is_observed {
             self.history.awake_for(witness, landed, length)
         } else {
@@ -54,11 +47,9 @@ impl<'a> Stay<'a> {
         self.rearmed(end, length)
     }
 
-    /// When a lease is over for one that waits, if its worker prolonged it no later than `last` and
-    /// was killed.
+    /// When a lease is over for one that waits, if nobody prolonged it later than `landed`.
     #[must_use]
-    pub fn over(&self, worker: u64, last: u64, ttl: u64, waiter: &Claim) -> u64 {
-        let landed = self.landed(worker, last);
+    pub fn over(&self, landed: u64, ttl: u64, waiter: &Claim) -> u64 {
         if self.options.is_observed {
             return self.timed(landed, ttl, waiter);
         }
@@ -84,7 +75,8 @@ impl<'a> Stay<'a> {
         self.rearmed(self.history.awake_for(waiter.worker, from, length), length)
     }
 
-    /// When nothing is under way any more that a worker sent no later than `last`.
+    /// When nothing is under way any more that a worker sent no later than `last`: it may land for
+    /// as long as its way to the store is not well.
     #[must_use]
     pub fn landed(&self, worker: u64, last: u64) -> u64 {
         self.history.awake_by(worker, last)
@@ -125,9 +117,7 @@ impl<'a> Stay<'a> {
     pub fn landing(&self, claim: &Claim) -> Option<u64> {
         let last = match claim.answer {
             // One of its tries may have been granted, and it did not live to undo that.
-            Answer::Held { at }
-                if claim.wait != Some(0) && self.options.losses != Losses::Never =>
-            {
+            Answer::Held { at } if self.loses(claim) => {
                 let undone = self.history.awake_for(claim.worker, at, 2 * self.slack(at, at));
                 let killed = self.history.killed(claim.worker)?;
                 (killed <= undone).then_some(at)?
@@ -150,33 +140,14 @@ impl<'a> Stay<'a> {
     /// Whether a claim waited and the answer to one of its tries may have been lost.
     #[must_use]
     pub fn loses(&self, claim: &Claim) -> bool {
-        let was_stopped =
-            |at: u64| self.history.paused(claim.worker, claim.asked, at.saturating_add(SECOND)) > 0;
-        claim.wait != Some(0)
-            && match self.options.losses {
-                Losses::Never => false,
-                Losses::WhileStopped => claim.answer.at().is_none_or(was_stopped),
-                Losses::AtAnyTime => true,
-            }
-    }
-
-    /// From when until when a claim may hold its key that waited in vain, if none of its tries was
-    /// lost: the last may have been under way when the wait was over.
-    #[must_use]
-    pub fn last_try(&self, claim: &Claim, answered: u64) -> (u64, u64) {
-        let pace = self.pace.slowest(answered, answered);
-        let begun = answered.saturating_sub(pace.saturating_add(MOMENT)).max(claim.asked);
-        (begun, self.undone(claim, answered, pace.saturating_mul(2).saturating_add(MOMENT)))
+        claim.wait != Some(0) && self.options.losses == Losses::AtAnyTime
     }
 
     /// Until when a claim may hold its key that waited in vain: one of its tries may have been
     /// granted when nobody listened any more, and is undone, unless the worker was killed before.
     #[must_use]
     pub fn afterthought(&self, claim: &Claim, answered: u64) -> u64 {
-        self.undone(claim, answered, self.slack(answered, answered).saturating_mul(2))
-    }
-
-    fn undone(&self, claim: &Claim, answered: u64, length: u64) -> u64 {
+        let length = self.slack(answered, answered).saturating_mul(2);
         let undone = self.history.awake_for(claim.worker, answered, length);
         match self.history.killed(claim.worker) {
             Some(killed) if killed <= undone => self.lasts(claim, answered),
@@ -188,7 +159,8 @@ impl<'a> Stay<'a> {
     fn lasts(&self, claim: &Claim, last: u64) -> u64 {
         let Claim { worker, ttl, .. } = *claim;
         let slack = self.slack(last, last.saturating_add(ttl));
-        let end = self.lapse(worker, last, ttl.saturating_add(slack), worker);
+        let landed = self.landed(worker, last);
+        let end = self.lapse(landed, ttl.saturating_add(slack), worker);
         // Where those who ask time a lease, one that nobody gave back stays until someone has. Its
         // worker looks for it during a ttl, and has to be well for a while of that.
         let found = self.history.awake_for(worker, last, slack);
@@ -270,13 +242,14 @@ mod tests {
         let history = sample.history();
         let plain = options();
         let stay = Stay::new(&history, &plain);
-        assert_eq!(stay.lapse(1, 100, TTL, 2), 400 + TTL);
-        assert_eq!(stay.lapse(2, 100, TTL, 1), 100 + TTL);
-        assert_eq!(stay.lapse(2, 100, 200, 1), 400);
+        assert_eq!((stay.landed(1, 100), stay.landed(2, 100)), (400, 100));
+        assert_eq!(stay.lapse(400, TTL, 2), 400 + TTL);
+        assert_eq!(stay.lapse(100, TTL, 1), 100 + TTL);
+        assert_eq!(stay.lapse(100, 200, 1), 400);
         let plain = Options { rearms, ..plain };
         let stay = Stay::new(&history, &plain);
-        assert_eq!(stay.lapse(1, 100, TTL, 2), 1_000 + TTL);
-        assert_eq!(stay.lapse(1, 5_000, TTL, 2), 5_000 + TTL);
+        assert_eq!(stay.lapse(400, TTL, 2), 1_000 + TTL);
+        assert_eq!(stay.lapse(5_000, TTL, 2), 5_000 + TTL);
     }
 
     /// Worker 1 is killed, and worker 2 waits, of which it is stopped for some time.
@@ -290,7 +263,7 @@ mod tests {
             let (history, options) = (sample.history(), Options { is_observed, ..options() });
             let waiter = history.claims.iter().find(|claim| claim.worker == 2).unwrap();
             let stay = Stay::new(&history, &options);
-            stay.noticed(stay.over(1, 100, TTL, waiter), waiter)
+            stay.noticed(stay.over(100, TTL, waiter), waiter)
         };
         let length = TTL + TTL / 2;
         assert_eq!(freed(false, 50, (200, 500)), 100 + length);

@@ -1,5 +1,6 @@
 //! What was found.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -83,13 +84,11 @@ pub struct Violation {
     pub at: u64,
 }
 
-/// When answers are lost on their way.
+/// When answers are lost on their way, other than those that the history tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Losses {
-    /// Never.
+    /// Never: a try that was not answered is a claim of its own, which failed.
     Never,
-    /// While whoever asked was stopped, or just after: what breaks its network is told as a pause.
-    WhileStopped,
     /// At any time.
     AtAnyTime,
 }
@@ -110,6 +109,9 @@ pub struct Options {
     /// When the store was away, if its leases begin anew after that, in order: those that there
     /// were then last for another ttl. Never, by default.
     pub rearms: Vec<(u64, u64)>,
+    /// When each worker stood still that was stopped, and nothing else was wrong with its way to
+    /// the store: it can have prolonged nothing then. Never, by default.
+    pub stops: BTreeMap<u64, Vec<(u64, u64)>>,
     /// When the machine was late, and by how much: those who work on it are late as well. Never,
     /// by default.
     pub lags: Vec<(u64, u64)>,
@@ -125,6 +127,7 @@ impl Default for Options {
             losses: Losses::Never,
             is_observed: false,
             rearms: Vec::new(),
+            stops: BTreeMap::new(),
             lags: Vec::new(),
             steps_max: 10_000_000,
         }

@@ -7,8 +7,8 @@ use crate::stay::Stay;
 use crate::verdict::{Checker, Options, Verdict, Violation};
 
 /// Finds claims whose answer came later than the wait allowed, claims that were never answered
-/// although nobody killed the worker, and keys that stayed held after their holder was killed
-/// while someone waited for them.
+/// although nobody killed the worker, and keys that stayed held after their holder was killed, or
+/// while it stood still, while someone waited for them.
 ///
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own: its claim may be answered so much later,
@@ -28,8 +28,8 @@ pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
                 report(text, claim.asked);
             }
         }
-        for orphan in &claims {
-            let Some(orphan) = abandoned(history, orphan) else { continue };
+        let orphans = claims.iter().flat_map(|claim| abandoned(history, options, claim, &stay));
+        for orphan in orphans {
             let found = orphaned(history, &orphan, &claims, &stay)
                 .or_else(|| (!options.is_observed).then(|| overstayed(&orphan, &claims, &stay))?);
             if let Some((text, at)) = found {
@@ -57,7 +57,7 @@ fn late(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<String> {
     })
 }
 
-/// A grant whose worker was killed before it gave it back.
+/// A grant whose worker was killed or stopped before it gave it back.
 struct Abandoned<'a> {
     claim: &'a Claim,
     fence: u64,
@@ -65,44 +65,85 @@ struct Abandoned<'a> {
     sole: u64,
     /// The last moment at which the worker can have prolonged it.
     last: u64,
+    /// When nothing was under way any more that it had sent.
+    landed: u64,
+    /// When the worker went on, if it did.
+    until: u64,
+    /// What became of the worker.
+    how: &'static str,
 }
 
-fn abandoned<'a>(history: &History, claim: &'a Claim) -> Option<Abandoned<'a>> {
-    let (granted, fence) = claim.grant()?;
-    let last = history.killed(claim.worker)?.max(granted);
+fn abandoned<'a>(
+    history: &History,
+    options: &Options,
+    claim: &'a Claim,
+    stay: &Stay<'_>,
+) -> Vec<Abandoned<'a>> {
+    let Some((granted, fence)) = claim.grant() else { return Vec::new() };
     let is_forced = history.is_forced(&claim.key, fence);
     let sole = if is_forced { claim.asked } else { granted };
-    claim.release.is_none().then_some(Abandoned { claim, fence, sole, last })
+    let returned = claim.release.map_or(u64::MAX, |(asked, _)| asked);
+    let killed = history.killed(claim.worker).filter(|_| claim.release.is_none()).map(|killed| {
+        let last = killed.max(granted);
+        let landed = stay.landed(claim.worker, last);
+        Abandoned { claim, fence, sole, last, landed, until: u64::MAX, how: "killed" }
+    });
+    let stops = options.stops.get(&claim.worker).into_iter().flatten();
+    let stopped = stops.filter(|(from, until)| granted <= *from && *until <= returned);
+    let stopped = stopped.map(|&(from, until)| Abandoned {
+        claim,
+        fence,
+        sole,
+        last: from,
+        landed: from,
+        until,
+        how: "stopped",
+    });
+    killed.into_iter().chain(stopped).collect()
 }
 
-/// Whether someone waited in vain for the key of one that was killed.
+/// Whether someone waited in vain for the key of one that was killed or stopped.
 fn orphaned(
     history: &History,
     orphan: &Abandoned<'_>,
     claims: &[&Claim],
     stay: &Stay<'_>,
 ) -> Option<(String, u64)> {
-    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, .. } = orphan;
-    let later = claims.iter().filter_map(|other| other.grant());
-    let taken = later.filter(|(_, next)| next > fence).map(|(at, _)| at).min().unwrap_or(u64::MAX);
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, landed, until, how, .. } =
+        orphan;
+    // One that was stopped meanwhile may have had it since it asked.
+    let got = |claim: &&Claim| {
+        let (at, next) = claim.grant()?;
+        let was_stopped = history.paused(claim.worker, claim.asked, at) > 0;
+        (next > *fence).then_some(if was_stopped { claim.asked } else { at })
+    };
+    let mut later: Vec<(u64, &Claim)> =
+        claims.iter().filter_map(|claim| Some((got(claim)?, *claim))).collect();
+    later.sort_unstable_by_key(|(at, _)| *at);
     claims.iter().find_map(|waiter| {
+        let taken = later.iter().find(|(_, other)| !is_same(other, waiter));
+        let taken = taken.map_or(u64::MAX, |(at, _)| *at);
         let answered = waiter.answer.at().unwrap_or_else(|| history.gone(waiter.worker));
         if answered <= last.saturating_add(*ttl) || waiter.asked >= taken {
             return None;
         }
-        let over = stay.over(*worker, *last, *ttl, waiter);
+        let over = stay.over(*landed, *ttl, waiter);
         let over = after_doubts(over, orphan.sole, waiter, claims, stay);
         let free_by = stay.noticed(over, waiter);
         let in_vain = waiter.asked <= free_by && answered > free_by && taken > free_by;
-        in_vain.then(|| {
+        (in_vain && free_by < *until).then(|| {
             let text = format!(
-                "worker {worker} was killed with fence {fence}, and worker {} waited {:?} for it",
+                "worker {worker} was {how} with fence {fence}, and worker {} waited {:?} for it",
                 waiter.worker,
                 Duration::from_nanos(answered - (*last).max(waiter.asked))
             );
             (text, free_by)
         })
     })
+}
+
+fn is_same(one: &Claim, other: &Claim) -> bool {
+    (one.worker, one.asked) == (other.worker, other.asked)
 }
 
 /// When a key is free for sure, with all who were never answered and may have had it before that.
@@ -119,7 +160,7 @@ fn after_doubts(
         if other.asked > free_by {
             break;
         }
-        let is_other = (other.worker, other.asked) != (waiter.worker, waiter.asked);
+        let is_other = !is_same(other, waiter);
         let landing = stay.landing(other).filter(|landing| is_other && *landing > sole);
         if let Some(landing) = landing {
             free_by = free_by.max(stay.outlasts(other, landing, waiter));
@@ -128,9 +169,11 @@ fn after_doubts(
     free_by
 }
 
-/// Whether someone was told that a key is held long after the last who could hold it was killed.
+/// Whether someone was told that a key is held long after the last who could hold it was killed or
+/// stopped.
 fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Option<(String, u64)> {
-    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, .. } = orphan;
+    let Abandoned { claim: Claim { worker, ttl, .. }, fence, last, landed, until, how, .. } =
+        orphan;
     // Nothing that was asked for after the next grant says anything about this lease.
     let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > *fence));
     let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);
@@ -143,11 +186,11 @@ fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Opt
         if claim.asked <= last.saturating_add(*ttl).max(doubted) || at >= next {
             return None;
         }
-        let free_by = stay.lapse(*worker, *last, length, claim.worker);
-        (claim.asked > free_by).then(|| {
+        let free_by = stay.lapse(*landed, length, claim.worker);
+        (claim.asked > free_by && at < *until).then(|| {
             let after = Duration::from_nanos(claim.asked - last);
             let text = format!(
-                "worker {worker} was killed with fence {fence}, and {after:?} later worker {} \
+                "worker {worker} was {how} with fence {fence}, and {after:?} later worker {} \
                  was told that it is held",
                 claim.worker
             );
@@ -158,8 +201,9 @@ fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::record::What;
-    use crate::sample::{Sample, TTL, found};
+    use crate::sample::{Sample, TTL, found, options};
     use crate::verdict::Checker::Waiters;
 
     #[test]
@@ -251,7 +295,7 @@ mod tests {
 
     /// What is found where those who ask time the leases themselves.
     fn observed(sample: &Sample) -> usize {
-        let options = crate::Options { is_observed: true, ..crate::sample::options() };
+        let options = Options { is_observed: true, ..options() };
         crate::check(&sample.history(), &options).of(Waiters).count()
     }
 
@@ -333,7 +377,7 @@ mod tests {
                     held";
         assert_eq!(found(&sample, Waiters), [text]);
         // Where those who ask time the lease, it proves nothing.
-        let options = crate::Options { is_observed: true, ..crate::sample::options() };
+        let options = Options { is_observed: true, ..options() };
         assert!(crate::check(&sample.history(), &options).is_good());
     }
 
@@ -346,6 +390,47 @@ mod tests {
         assert_eq!(found(&sample, Waiters), [""; 0]);
         sample.held(2, "k", 100 + 5 * TTL, 110 + 5 * TTL);
         assert_eq!(found(&sample, Waiters).len(), 1);
+    }
+
+    /// Worker 1 holds and is stopped at 100; worker 2 waits and is told at `told` that it has it.
+    fn stopped(until: u64, told: u64, more: impl FnOnce(&mut Sample)) -> usize {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 10, 20, 1);
+        sample.note(1, 0, "", 100, What::Paused);
+        sample.note(1, 0, "", until, What::Resumed);
+        sample.asked(2, "k", 50, 10 * TTL).next(2, told, What::Granted { fence: 2 });
+        more(&mut sample);
+        let stops = [(1, vec![(100, until)])].into();
+        let options = Options { stops, ..options() };
+        let mut verdict = Verdict::default();
+        check(&sample.history(), &options, &mut verdict);
+        verdict.violations.len()
+    }
+
+    #[test]
+    fn one_that_stands_still_prolongs_nothing() {
+        assert_eq!(stopped(9 * TTL, 100 + TTL, |_| ()), 0);
+        assert_eq!(stopped(9 * TTL, 100 + 3 * TTL, |_| ()), 1);
+        // One that goes on in time may.
+        assert_eq!(stopped(TTL, 100 + 3 * TTL, |_| ()), 0);
+    }
+
+    #[test]
+    fn one_that_was_stopped_itself_may_have_been_granted_the_key_unheard() {
+        let took = |sample: &mut Sample| {
+            sample.granted(3, "k", 200, 7 * TTL, 3);
+            sample.note(3, 0, "", 300, What::Paused);
+            sample.note(3, 0, "", 7 * TTL, What::Resumed);
+        };
+        assert_eq!(stopped(9 * TTL, 8 * TTL, took), 0);
+    }
+
+    #[test]
+    fn a_lease_that_was_given_back_is_no_orphan() {
+        let given_back = |sample: &mut Sample| {
+            sample.released(1, 30, 40);
+        };
+        assert_eq!(stopped(9 * TTL, 100 + 3 * TTL, given_back), 0);
     }
 
     #[test]

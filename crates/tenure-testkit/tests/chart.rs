@@ -3,14 +3,15 @@
 #[path = "../benches/table/chart/mod.rs"]
 mod chart;
 
-use chart::{Axis, Bar, Bars, Goal, Lines, Ruler, Scale, Series};
+use chart::{Axis, Bar, Bars, Dot, Goal, Lines, Ruler, Scale, Series};
 
 fn axis(scale: Scale) -> Axis {
     Axis { label: "how much", scale, tick: |value| format!("{value:.0}") }
 }
 
 fn series(name: &str, points: &[[f64; 2]]) -> Series {
-    Series { name: name.to_owned(), points: points.to_vec(), is_theirs: false }
+    let dots = points.iter().map(|[x, y]| Dot { x: *x, y: *y, is_unsure: false }).collect();
+    Series { name: name.to_owned(), dots, is_theirs: false }
 }
 
 fn lines(scale: Scale, series: Vec<Series>) -> String {
@@ -126,4 +127,26 @@ fn a_bar_that_is_unsure_is_marked_and_no_other() {
     assert_well_formed(&drawn);
     assert!(drawn.contains(">2 ?</text>") && drawn.contains(">1</text>"), "{drawn}");
     assert_eq!(drawn.matches("bar pale").count(), 1, "{drawn}");
+}
+
+#[test]
+fn a_point_that_is_unsure_is_marked_and_no_other() {
+    let mut unsure = series("line", &[[1.0, 1.0], [10.0, 2.0]]);
+    unsure.dots[1].is_unsure = true;
+    let drawn = lines(Scale::Linear, vec![unsure]);
+    assert_well_formed(&drawn);
+    assert_eq!(drawn.matches(">?</text>").count(), 1, "{drawn}");
+}
+
+#[test]
+fn a_dozen_lines_all_look_different() {
+    let all = (0..12).map(|n| series(&n.to_string(), &[[1.0, f64::from(n)]])).collect();
+    let drawn = lines(Scale::Linear, all);
+    // The colour and the shape of every mark.
+    let marks = drawn.split("<path class=\"").skip(1).map(|mark| {
+        let colour = mark.split('"').next();
+        let shape = mark.split("d=\"").nth(1).and_then(|rest| rest.split('"').next());
+        (colour, shape)
+    });
+    assert_eq!(marks.collect::<std::collections::BTreeSet<_>>().len(), 12, "{drawn}");
 }

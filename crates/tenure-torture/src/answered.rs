@@ -10,6 +10,7 @@ use crate::job::nanos;
 use crate::outages::{Windows, joined, overlaps};
 use crate::questions::{Act, Question, Reply};
 use crate::turn::UNKNOWN;
+use crate::woken::usual_answer;
 
 /// How many times the time that an answer is waited for a question may take that is not a claim:
 /// before a lease is given back, its renewal has to end.
@@ -26,6 +27,9 @@ const UNKNOWN_MIN: usize = 20;
 
 /// For so many waits that ended with an answer, one may have ended without.
 const UNKNOWN_PART: usize = 4;
+
+/// For how many answers a wait has to be long enough to count there.
+const ANSWERS: u64 = 8;
 
 /// What excuses workers.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +53,7 @@ pub(crate) fn check(
 ) -> Vec<String> {
     let stay = Stay::new(history, options);
     let (slow, late) = (slow(history, questions, excuses), late(options));
-    let mut waits = Waits::default();
+    let mut waits = Waits::new(usual_answer(history).saturating_mul(ANSWERS));
     let mut found = Vec::new();
     for question in questions {
         let Question { worker, act, key, asked, .. } = question;
@@ -79,14 +83,19 @@ pub(crate) fn check(
 }
 
 /// Waits that were over while nothing was wrong. One may end with a try under way, so that its
-/// outcome is not known, but not many do.
-#[derive(Debug, Default)]
+/// outcome is not known, but not many do of those that are long enough for several answers.
+#[derive(Debug)]
 struct Waits {
+    long: u64,
     told: usize,
     unknown: usize,
 }
 
 impl Waits {
+    fn new(long: u64) -> Self {
+        Self { long, told: 0, unknown: 0 }
+    }
+
     /// Whether this is one of them. A timer may run a quarter fast.
     fn count(&mut self, question: &Question) -> bool {
         let Question { asked, wait, .. } = *question;
@@ -95,16 +104,17 @@ impl Waits {
         if wait == 0 || !is_over {
             return false;
         }
-        match &question.reply {
-            Reply::Told { .. } => self.told += 1,
-            Reply::Failed { kind, .. } if kind == UNKNOWN => self.unknown += 1,
+        let counts = match &question.reply {
+            Reply::Told { .. } => &mut self.told,
+            Reply::Failed { kind, .. } if kind == UNKNOWN => &mut self.unknown,
             Reply::Failed { .. } | Reply::None => return false,
-        }
+        };
+        *counts += usize::from(wait >= self.long);
         true
     }
 
     fn complaint(&self) -> Option<String> {
-        let Self { told, unknown } = *self;
+        let Self { told, unknown, .. } = *self;
         (unknown >= UNKNOWN_MIN && unknown > told / UNKNOWN_PART).then(|| {
             format!(
                 "{unknown} waits ended without an answer, and {told} with one, while nothing was \

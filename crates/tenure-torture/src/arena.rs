@@ -101,6 +101,9 @@ impl Arena {
     fn strike_network(&mut self, blow: &Blow) -> Result<()> {
         let place = usize::try_from(blow.choice % (self.links.len() as u64).max(1)).unwrap_or(0);
         let Some(link) = self.links.get(place) else { return Ok(()) };
+        if self.lasting.iter().any(|(_, struck)| struck.link == Some(place)) {
+            return Ok(());
+        }
         // Before anybody can feel it.
         let begin = SystemClock.now();
         match blow.kind {

@@ -30,9 +30,9 @@ pub(crate) struct Args {
     pub(crate) seed: Option<u64>,
     /// Write a guarantee card for each store into docs/guarantees. Each run goes on for up to
     /// three times its length until there were 300 faults, 200,000 operations that were answered,
-    /// 50,000 of them while nothing was wrong, and a stale write of a worker that had been stopped;
-    /// it fails if there were not. Without `--store` the set-ups that must fail and the planted
-    /// bugs are tried out as well.
+    /// and a stale write of a worker that had been stopped; it fails if there were not, or if fewer
+    /// than 50,000 of the operations were answered while nothing was wrong. Without `--store` the
+    /// set-ups that must fail and the planted bugs are tried out as well.
     #[arg(long)]
     pub(crate) cards: bool,
     /// Try out the planted bugs whose name contains this instead, and what the checkers find; on

@@ -52,10 +52,12 @@ pub(crate) fn render(outcome: &Outcome, setting: &Setting) -> String {
     let (name, judgement) = (outcome.order.subject.name, &outcome.judgement);
     let violations: usize = judgement.broken().iter().map(|(_, count)| count).sum();
     let operations = judgement.tally.operations();
+    let verdict = if failures(outcome).is_empty() { "" } else { ": FAILED" };
+    let verdict = format!("{violations}{verdict}");
     let mut card = format!("# Guarantee card: {name}\n\n");
     let _ = writeln!(
         card,
-        "{SUMMARY}| [{name}]({}.md) | {} | {} | {operations} | {} | {violations} | {} | -->\n",
+        "{SUMMARY}| [{name}]({}.md) | {} | {} | {operations} | {} | {verdict} | {} | -->\n",
         outcome.order.subject.slug(),
         outcome.version,
         letter(outcome.class),
@@ -218,7 +220,7 @@ mod tests {
         for line in [
             "# Guarantee card: object/seaweedfs",
             "<!-- summary | [object/seaweedfs](object-seaweedfs.md) | Sample 4.47 | F | 0 | 1 \
-             | 1 | 2026-11-17 | -->",
+             | 1: FAILED | 2026-11-17 | -->",
             "cargo xtask torture --store object/seaweedfs --minutes 7 --seed 7 --cards",
             "## Class F",
             "| SIGSTOP of a worker for 0.5, 1.5 or 3 × ttl | 1 |",

@@ -65,4 +65,8 @@ pub(crate) enum Done {
         /// The fence that it was given; none if it was refused.
         fence: Option<u64>,
     },
+    /// One of the questions of a claim was not answered, and may have been granted the key.
+    Unheard,
+    /// A claim is about to end of which no question was answered that the key is held.
+    Unasked,
 }

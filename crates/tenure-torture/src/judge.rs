@@ -1,6 +1,6 @@
 //! The verdict on a run, from all that was written down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure::error::Chain;
-use tenure_check::{Checker, History, Losses, Options, Record, Verdict, Violation, What, check};
+use tenure_check::{Checker, History, Options, Record, Verdict, Violation, What, check};
 
 use crate::answered::Excuses;
 use crate::case::Case;
@@ -106,7 +106,7 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     lines.deeds = deeds.clone();
     let Merged { records, away, failing, stopped, rearms } =
         merge(lines, &struck, place, &case.links);
-    let options = options(case, rearms);
+    let options = Options { stops: only(&stopped, &records), ..options(case, rearms) };
     let patience = case.patience;
     let excuses = Excuses { failing: &failing, patience, stuck: &case.stuck };
     let windows = excuses.windows(&options);
@@ -130,12 +130,27 @@ fn options(case: &Case, rearms: Windows) -> Options {
         // Workers on a machine that is busy are late, and that is no fault of the store.
         lags: case.lags.clone(),
         rearms,
-        losses: Losses::WhileStopped,
         is_observed: case.is_observed,
         // Who times leases by looking stops to believe a tenth earlier.
         drift_permille: if case.is_observed { 120 } else { 20 },
         ..Options::default()
     }
+}
+
+/// The stops of workers whose way to the store was well before and after.
+fn only(stopped: &BTreeMap<u64, Windows>, records: &[Record]) -> BTreeMap<u64, Windows> {
+    let at = |what: &What| {
+        let all = records.iter().filter(move |record| record.what == *what);
+        all.map(|record| (record.worker, record.at)).collect::<BTreeSet<_>>()
+    };
+    let (begun, over) = (at(&What::Paused), at(&What::Resumed));
+    let whole = |worker: &u64, windows: &Windows| {
+        let is_whole = |(from, until): &&(u64, u64)| {
+            begun.contains(&(*worker, *from)) && over.contains(&(*worker, *until))
+        };
+        windows.iter().filter(is_whole).copied().collect()
+    };
+    stopped.iter().map(|(worker, windows)| (*worker, whole(worker, windows))).collect()
 }
 
 /// The ttl and the fence of every claim that was granted.

@@ -35,7 +35,9 @@ pub(crate) fn looks(deeds: &[Deed], stopped: &BTreeMap<u64, Windows>) -> Vec<Loo
             Done::LookFailed { .. }
             | Done::ForceFailed { .. }
             | Done::Gone
-            | Done::Again { .. } => continue,
+            | Done::Again { .. }
+            | Done::Unheard
+            | Done::Unasked => continue,
         };
         let look = |asked| Look { key: deed.key.clone(), asked, answered: deed.at, fence, forces };
         looks.extend(since.map(look));

@@ -46,10 +46,12 @@ mod run;
 mod same;
 mod setting;
 mod shelf;
+mod shipped;
 mod sink;
 mod subject;
 mod tally;
 mod tether;
+mod tries;
 mod turn;
 mod undone;
 mod witness;
@@ -58,6 +60,7 @@ mod worker;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use args::Args;
@@ -69,6 +72,9 @@ use shelf::Shelf;
 use subject::Subject;
 use tenure::clock::{Clock, SystemClock};
 use tokio::runtime::Builder;
+
+/// A run of this length has to come to something.
+const LONG: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     tenure_testkit::role::run_if_asked();
@@ -126,7 +132,8 @@ fn or_told(part: &str, outcome: Result<bool>) -> bool {
 async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     println!("{}: for {} s", subject.name, args.length().as_secs());
     let order = Order::new(subject, args.length(), seed);
-    let demand = args.cards.then_some(Demand::CARD);
+    let is_long = args.length() >= LONG;
+    let demand = args.cards.then_some(Demand::CARD).or(is_long.then_some(Demand::LEAST));
     let order = Order { workers: args.workers, tasks: args.tasks, demand, ..order };
     let outcome = run::run(order).await?;
     for line in report::lines(&outcome) {
@@ -164,7 +171,7 @@ async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bo
     }
     for control in &controls {
         println!("control: {}", control.text());
-        if args.keep {
+        if args.keep || !control.is_good() {
             println!("  history: {}", control.outcome.folder.display());
         } else {
             std::fs::remove_dir_all(&control.outcome.folder)?;

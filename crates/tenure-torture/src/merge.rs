@@ -1,18 +1,17 @@
 //! All lines of a run, put together so that the checkers understand what the nemesis did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
 
 use tenure_check::{Record, What};
 
-use crate::deed::Deed;
+use crate::deed::{Deed, Done};
 use crate::fault::{Aim, Struck};
 use crate::job::nanos;
-use crate::outages::{Extent, GRACE, Outages, Place, Windows, overlaps, pauses};
+use crate::outages::{Extent, GRACE, Outages, Place, Windows, pauses};
 use crate::subject::Subject;
-use crate::turn::AGAIN;
 use crate::{force, journal};
 
 /// What was done to workers, network and server, beside the histories.
@@ -80,7 +79,8 @@ pub(crate) fn merge(
     let (failing, stopped) = (reaching(Extent::Failures), pauses(&records));
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
-    let doubts = doubts(&mut records, &broken);
+    let doubts = doubts(&records, &deeds);
+    unsay(&mut records, &deeds);
     let forced = force::unanswered(&records, &deeds, &broken);
     records.extend(doubts);
     records.extend(forced);
@@ -102,42 +102,49 @@ fn rearms(struck: &[Struck], subject: Subject) -> Windows {
     rearms
 }
 
-/// Makes failures of claims that waited unknown, and finds the refusals behind which a grant may
-/// be hidden: a question without an answer for each. `records` are in the order of time.
-fn doubts(records: &mut [Record], away: &BTreeMap<u64, Windows>) -> Vec<Record> {
-    let mut asked = BTreeMap::<(u64, u64), (u64, u64, bool)>::new();
-    let mut doubts = Vec::new();
+/// The questions that nobody was answered, of claims that were told something: for each of them a
+/// claim of its own, which failed and may have been granted the key. Whoever made the claim looks
+/// after them when that has ended.
+fn doubts(records: &[Record], deeds: &[Deed]) -> Vec<Record> {
+    let mut asked = BTreeMap::<(u64, u64), &Record>::new();
+    let mut ended = BTreeMap::<(u64, u64), u64>::new();
     for record in records {
         let claim = (record.worker, record.claim);
-        match &mut record.what {
-            What::Asked { ttl, wait } => {
-                asked.insert(claim, (record.at, *ttl, *wait != Some(0)));
-            }
-            What::Failed { kind, unknown } if kind != AGAIN => {
-                if let Some((_, _, waits)) = asked.remove(&claim) {
-                    *unknown |= waits;
-                }
-            }
-            What::Held | What::Failed { .. } => {
-                let Some((at, ttl, waits)) = asked.remove(&claim) else { continue };
-                let windows = away.get(&record.worker).map_or(&[][..], Vec::as_slice);
-                if !waits && overlaps(windows, at, record.at) {
-                    let (worker, key) = (record.worker, record.key.clone());
-                    // No claim of the worker has such a number.
-                    let claim = u64::MAX - record.claim;
-                    let failed = What::Failed { kind: "Doubt".to_owned(), unknown: true };
-                    let what = What::Asked { ttl, wait: Some(0) };
-                    doubts.push(Record { worker, claim, key: key.clone(), at, what });
-                    doubts.push(Record { worker, claim, key, at: record.at, what: failed });
-                }
-            }
-            What::Granted { .. } => {
-                asked.remove(&claim);
+        match record.what {
+            What::Asked { .. } => drop(asked.insert(claim, record)),
+            What::Granted { .. } | What::Held | What::Failed { .. } => {
+                ended.insert(claim, record.at);
             }
             _ => {}
         }
     }
-    doubts
+    let unheard = deeds.iter().filter(|deed| deed.what == Done::Unheard);
+    // No claim of a worker has such a number.
+    let doubts = unheard.zip((0..u64::MAX).rev()).filter_map(|(deed, number)| {
+        let claim = (deed.worker, deed.claim);
+        let question = *asked.get(&claim)?;
+        let What::Asked { ttl, .. } = question.what else { return None };
+        let at = ended.get(&claim).copied().unwrap_or(0).max(deed.at);
+        // It waits for nothing that could be late.
+        let what = What::Asked { ttl, wait: None };
+        let question = Record { claim: number, what, ..question.clone() };
+        let what = What::Failed { kind: "Doubt".to_owned(), unknown: true };
+        let failed = Record { at, what, ..question.clone() };
+        Some([question, failed])
+    });
+    doubts.flatten().collect()
+}
+
+/// What the store was not asked it has not said: that a key is held, to one in the line of its own
+/// process.
+fn unsay(records: &mut [Record], deeds: &[Deed]) {
+    let unasked = deeds.iter().filter(|deed| deed.what == Done::Unasked);
+    let unasked: BTreeSet<(u64, u64)> = unasked.map(|deed| (deed.worker, deed.claim)).collect();
+    for record in records {
+        if record.what == What::Held && unasked.contains(&(record.worker, record.claim)) {
+            record.what = What::Failed { kind: "Unasked".to_owned(), unknown: false };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -181,39 +188,43 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_waited_and_failed_may_have_been_granted() {
-        let failed = || What::Failed { kind: "Unavailable".into(), unknown: false };
-        let records = vec![
-            record(1, 1, 5, What::Asked { ttl: 9, wait: Some(3) }),
-            record(1, 1, 6, failed()),
-            record(1, 2, 7, What::Asked { ttl: 9, wait: Some(0) }),
-            record(1, 2, 8, failed()),
-        ];
-        let merged = merged(records, &[], Vec::new());
-        let unknown = |record: &Record| matches!(record.what, What::Failed { unknown: true, .. });
-        let places: Vec<u64> =
-            merged.records.iter().filter(|record| unknown(record)).map(|r| r.claim).collect();
-        assert_eq!(places, [1]);
+    fn a_question_without_an_answer_may_have_been_granted() {
+        let claim = |worker, claim, at, answer| {
+            let asked = What::Asked { ttl: 9, wait: Some(3) };
+            [record(worker, claim, at, asked), record(worker, claim, at + 4, answer)]
+        };
+        let failed = What::Failed { kind: "Unavailable".into(), unknown: false };
+        let records = [
+            claim(1, 1, 5, What::Held),
+            claim(1, 2, 15, failed),
+            claim(2, 1, 25, What::Granted { fence: 1 }),
+        ]
+        .concat();
+        let unheard =
+            |worker, claim, at| Deed { worker, claim, key: "".into(), at, what: Done::Unheard };
+        let deeds = vec![unheard(1, 1, 7), unheard(2, 1, 30), unheard(2, 1, 27), unheard(2, 9, 28)];
+        let merged = merged(records.clone(), &[], deeds);
+        let doubts = &merged.records[records.len()..];
+        let asked = What::Asked { ttl: 9, wait: None };
+        let failed = What::Failed { kind: "Doubt".into(), unknown: true };
+        let expected = [(1, 0, 5, 9), (2, 1, 25, 30), (2, 2, 25, 29)];
+        let expected = expected.map(|(worker, place, from, until)| {
+            let number = u64::MAX - 1 - place;
+            [
+                record(worker, number, from, asked.clone()),
+                record(worker, number, until, failed.clone()),
+            ]
+        });
+        assert_eq!(doubts, expected.concat());
     }
 
     #[test]
-    fn a_refusal_over_a_broken_network_is_doubted() {
-        let claim = |claim, at, answer| {
-            let asked = What::Asked { ttl: 9, wait: Some(0) };
-            [record(2, claim, at, asked), record(2, claim, at + 1, answer)]
-        };
-        let again = || What::Failed { kind: AGAIN.into(), unknown: false };
-        let records = [
-            claim(1, 5 * SECOND, What::Held),
-            claim(2, 50 * SECOND, What::Held),
-            claim(3, 5 * SECOND, again()),
-            claim(4, 50 * SECOND, again()),
-        ]
-        .concat();
-        let cut = struck(Kind::Cut, Some(1), 4 * SECOND, 6 * SECOND);
-        let merged = merged(records, &[cut], Vec::new());
-        let asked = |record: &&Record| matches!(record.what, What::Asked { .. });
-        assert_eq!(merged.records.iter().filter(asked).count(), 4 + 2);
+    fn who_stood_in_line_was_told_nothing_by_the_store() {
+        let unasked = Deed { worker: 1, claim: 1, key: "".into(), at: 5, what: Done::Unasked };
+        let records = vec![record(1, 1, 6, What::Held), record(1, 2, 7, What::Held)];
+        let merged = merged(records, &[], vec![unasked]);
+        let held = merged.records.iter().filter(|record| record.what == What::Held);
+        assert_eq!(held.map(|record| record.claim).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

@@ -77,6 +77,13 @@ pub(crate) const ALL: &[Planted] = &[
         store: "etcd",
         ..BESET
     },
+    Planted {
+        name: "forgotten-reply, all faults",
+        what: What::Client(Bug::ForgottenReply),
+        finder: "undone",
+        store: "nats",
+        ..BESET
+    },
     Planted { name: "cached-belief", style: Style::Long, ..CLIENT },
     Planted {
         name: "forgotten-reply",

@@ -142,7 +142,9 @@ fn of_deed(done: &Done) -> Option<(Act, Step<'_>)> {
         Done::ForceAsked => Some((Act::Force, Step::Asked { wait: 0 })),
         Done::Forced { .. } => Some((Act::Force, Step::Told)),
         Done::ForceFailed { kind } => Some((Act::Force, Step::Failed(kind))),
-        Done::Renewed { .. } | Done::Gone | Done::Again { .. } => None,
+        Done::Renewed { .. } | Done::Gone | Done::Again { .. } | Done::Unheard | Done::Unasked => {
+            None
+        }
     }
 }
 

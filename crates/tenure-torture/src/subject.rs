@@ -16,6 +16,7 @@ use tenure_testkit::servers::redis::{Redis, start_redis};
 use tenure_testkit::servers::{Server, Service, etcd, kinds, place, postgres};
 
 use crate::replicated::Replicated;
+use crate::shipped::Shipped;
 
 /// A store, as a real server or as files.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +95,7 @@ pub(crate) const ALL: &[Subject] = &[
     SEAWEEDFS,
     Subject {
         name: "remote",
-        configuration: "a tenure server on a file",
+        configuration: "`tenure serve` with its usual settings, on a file",
         start_max: Duration::from_secs(2),
         ..SERVED
     },
@@ -156,6 +157,7 @@ impl Subject {
             "redis/replicated" => Ok(Arc::new(Replicated::start()?)),
             "redis" => Ok(Arc::new(timed("+0 x1.005", Redis::start_in)?)),
             "postgres" => Ok(Arc::new(timed("+0 x1.005", Postgres::start_in)?)),
+            "remote" => Ok(Arc::new(Shipped::start()?)),
             "postgres/rushed" => Ok(Arc::new(timed("+0 x1.2", Postgres::start_in)?)),
             name => {
                 let kind = kinds().into_iter().find(|kind| kind.name == name);

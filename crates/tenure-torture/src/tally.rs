@@ -90,7 +90,12 @@ fn other(what: &Done) -> Option<Entry> {
         Done::Forced { .. } => Some(Entry::Answered("force-release: answered")),
         Done::ForceFailed { kind } => Some(failed("force-release", kind)),
         Done::Renewed { .. } => Some(Entry::Answered("renew: done")),
-        Done::LookAsked | Done::ForceAsked | Done::Gone | Done::Again { .. } => None,
+        Done::LookAsked
+        | Done::ForceAsked
+        | Done::Gone
+        | Done::Again { .. }
+        | Done::Unheard
+        | Done::Unasked => None,
     }
 }
 

@@ -12,6 +12,7 @@ use tenure_check::What;
 use crate::deed::Done;
 use crate::dice::Dice;
 use crate::job::{Style, TTL_LONG, TTL_SHORT, key, nanos};
+use crate::tries::Tries;
 use crate::worker::Shared;
 
 /// How much longer than a ttl those wait who are to see that an orphan is freed.
@@ -110,8 +111,7 @@ impl Turn {
     async fn ask(&mut self, manner: Manner) -> Result<()> {
         self.claim = self.shared.next_claim();
         let Manner { ttl, wait, keep_alive, .. } = manner;
-        let mut request =
-            self.shared.locks.lock(&self.key).ttl(ttl).wait(wait).keep_alive(keep_alive);
+        let mut request = self.request(ttl).wait(wait).keep_alive(keep_alive);
         if manner.twice {
             let owner = format!("worker-{}-{}", self.shared.job.worker, self.claim);
             request = request.owner(Owner::parse(&owner)?);
@@ -129,8 +129,13 @@ impl Turn {
         }
     }
 
+    /// What asks for the key, so that it is known which claim that is of.
+    fn request(&self, ttl: Duration) -> LockRequest {
+        self.shared.locks.lock(&self.key).ttl(ttl).holder(&Tries::label(self.claim))
+    }
+
     async fn refused(&mut self, error: &Error) -> Result<()> {
-        self.note(What::refusal(error))?;
+        self.told_nothing(error)?;
         let pause = match error.kind() {
             ErrorKind::Held | ErrorKind::TimedOut => self.dice.millis(1, 15),
             _ => self.dice.millis(20, 100),
@@ -143,9 +148,10 @@ impl Turn {
     async fn change_mind(&mut self, request: &LockRequest) -> Result<()> {
         let patience = self.dice.millis(0, 3);
         match within(&SystemClock, patience, request.acquire()).await {
-            Ok(Err(error)) => self.note(What::refusal(&error)),
+            Ok(Err(error)) => self.told_nothing(&error),
             // Nobody was told: it is as if the worker had been killed just here.
             Ok(Ok(_)) | Err(_) => {
+                self.shared.tries.abandoned(self.claim);
                 self.note(What::Failed { kind: ABANDONED.to_owned(), unknown: true })
             }
         }
@@ -153,7 +159,7 @@ impl Turn {
 
     async fn hold(&mut self, guard: Guard, manner: Manner) -> Result<()> {
         let (shared, fence) = (Arc::clone(&self.shared), guard.fence().get());
-        self.note(What::Granted { fence })?;
+        self.told(fence)?;
         shared.witness.watch(self.claim, &self.key, guard.view(), manner.keep_alive);
         shared.sink.write(shared.job.worker, &self.key, fence).await?;
         if manner.twice {
@@ -175,8 +181,8 @@ impl Turn {
     async fn ask_again(&mut self, guard: &Guard) -> Result<()> {
         let (shared, first) = (Arc::clone(&self.shared), self.claim);
         let (ttl, owner) = (guard.ttl(), guard.owner().clone());
-        let request = shared.locks.lock(&self.key).ttl(ttl).owner(owner).wait(Duration::ZERO);
         self.claim = shared.next_claim();
+        let request = self.request(ttl).owner(owner).wait(Duration::ZERO);
         self.note(What::Asked { ttl: nanos(ttl), wait: Some(0) })?;
         let answer = request.acquire().await;
         let told = match &answer {
@@ -190,13 +196,14 @@ impl Turn {
         match answer {
             Ok(again) if again.fence() == guard.fence() => {
                 drop(again.detach());
+                shared.tries.granted_again(self.claim)?;
                 self.note(What::Failed { kind: AGAIN.to_owned(), unknown: false })?;
             }
             Ok(another) => {
-                self.note(What::Granted { fence: another.fence().get() })?;
+                self.told(another.fence().get())?;
                 self.give_back(another).await?;
             }
-            Err(error) => self.note(What::refusal(&error))?,
+            Err(error) => self.told_nothing(&error)?,
         }
         self.claim = first;
         Ok(())
@@ -216,6 +223,7 @@ impl Turn {
         let outcome = request
             .run(async |guard: &Guard| {
                 is_granted.store(true, Ordering::Relaxed);
+                shared.tries.granted(claim)?;
                 note(What::Granted { fence: guard.fence().get() })?;
                 let end = SystemClock.now() + length;
                 while SystemClock.now() < end {
@@ -270,6 +278,16 @@ impl Turn {
 
     fn did(&self, done: Done) -> Result<()> {
         Ok(self.shared.log.did(self.claim, &self.key, done)?)
+    }
+
+    fn told(&self, fence: u64) -> Result<()> {
+        self.shared.tries.granted(self.claim)?;
+        self.note(What::Granted { fence })
+    }
+
+    fn told_nothing(&self, error: &Error) -> Result<()> {
+        self.shared.tries.refused(self.claim)?;
+        self.note(What::refusal(error))
     }
 
     fn note(&self, what: What) -> Result<()> {

@@ -20,12 +20,7 @@ pub(crate) fn check(history: &History, options: &Options) -> Vec<String> {
     let stay = Stay::new(history, options);
     let mut found = Vec::new();
     for (key, claims) in history.by_key() {
-        let span = |claim: &&Claim| match claim.answer {
-            Answer::Held { at } if claim.wait != Some(0) && !stay.loses(claim) => {
-                Some(stay.last_try(claim, at))
-            }
-            _ => Some((claim.asked, until(history, claim, &stay)?)),
-        };
+        let span = |claim: &&Claim| Some((claim.asked, until(history, claim, &stay)?));
         let mut spans: Vec<(u64, u64)> = claims.iter().filter_map(span).collect();
         spans.sort_unstable();
         // The latest end of all spans up to each.
@@ -58,7 +53,7 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
     let killed = history.killed(claim.worker);
     let orphaned = |killed: u64| {
         let length = claim.ttl.saturating_add(nanos(MARGIN));
-        stay.lapse(claim.worker, killed, length, claim.worker)
+        stay.lapse(stay.landed(claim.worker, killed), length, claim.worker)
     };
     let doubted = |at: u64| {
         let undone = history.awake_for(claim.worker, at, nanos(MARGIN));
@@ -68,11 +63,7 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
         }
     };
     match (claim.answer, claim.release, killed) {
-        (Answer::Held { .. } | Answer::Failed { unknown: false, .. }, ..)
-            if claim.wait == Some(0) =>
-        {
-            None
-        }
+        (Answer::Held { .. } | Answer::Failed { unknown: false, .. }, ..) => None,
         (Answer::Granted { .. }, Some((_, Returned::Released { at })), _) => Some(at),
         (Answer::Granted { .. }, Some((_, Returned::Lost { at })), _) => {
             Some(stay.rearmed(at.saturating_add(claim.ttl), claim.ttl))
@@ -80,12 +71,14 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
         (Answer::Granted { .. }, Some((asked, Returned::Unknown)), _) => Some(doubted(asked)),
         (_, _, Some(killed)) if claim.answer.at().is_none_or(|at| at <= killed) => {
             match claim.answer {
-                Answer::Granted { .. } | Answer::None => Some(orphaned(killed)),
-                Answer::Held { at } | Answer::Failed { at, .. } => Some(doubted(at)),
+                Answer::Failed { at, .. } => Some(doubted(at)),
+                Answer::Granted { .. } | Answer::Held { .. } | Answer::None => {
+                    Some(orphaned(killed))
+                }
             }
         }
         (Answer::Granted { .. } | Answer::None, ..) => Some(u64::MAX),
-        (Answer::Held { at } | Answer::Failed { at, .. }, ..) => Some(doubted(at)),
+        (Answer::Failed { at, .. }, ..) => Some(doubted(at)),
     }
 }
 

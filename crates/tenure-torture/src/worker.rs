@@ -21,6 +21,7 @@ use crate::log::Log;
 use crate::planted::Planted;
 use crate::sink::Client;
 use crate::tether;
+use crate::tries::Tries;
 use crate::turn::Turn;
 use crate::witness::Witness;
 
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) job: Job,
     pub(crate) locks: Locks,
     pub(crate) log: Arc<Log>,
+    pub(crate) tries: Arc<Tries>,
     pub(crate) witness: Arc<Witness>,
     pub(crate) sink: Client,
     claims: AtomicU64,
@@ -67,10 +69,12 @@ fn start(job: Job) -> Result<()> {
 async fn work(job: Job) -> Result<()> {
     let until = Moment::from_nanos(job.until);
     let log = Arc::new(Log::open(&job.folder, job.worker)?);
-    let Some(locks) = open(&job, &log, until).await? else { return Ok(()) };
+    let tries = Tries::new(Arc::clone(&log));
+    let Some(locks) = open(&job, &log, &tries, until).await? else { return Ok(()) };
     let witness = Witness::start(Arc::clone(&log));
     let sink = Client::connect(&job.folder).await?;
-    let shared = Arc::new(Shared { job, locks, log, witness, sink, claims: AtomicU64::new(0) });
+    let claims = AtomicU64::new(0);
+    let shared = Arc::new(Shared { job, locks, log, tries, witness, sink, claims });
     let mut tasks = JoinSet::new();
     for task in 0..shared.job.tasks {
         let dice = Dice::part(shared.job.seed, shared.job.worker << 16 | task);
@@ -93,9 +97,14 @@ async fn work(job: Job) -> Result<()> {
 ///
 /// One whose wall clock jumps may be refused for that, where requests are signed with the time of
 /// day, until it jumps back.
-async fn open(job: &Job, log: &Arc<Log>, until: Moment) -> Result<Option<Locks>> {
+async fn open(
+    job: &Job,
+    log: &Arc<Log>,
+    tries: &Arc<Tries>,
+    until: Moment,
+) -> Result<Option<Locks>> {
     while SystemClock.now() < until {
-        match open_once(job, log).await {
+        match open_once(job, log, tries).await {
             Ok(locks) => return Ok(Some(locks)),
             Err(error) if error.retry() == Retry::Never && !clockwork::is_stepping() => {
                 bail!("{}", Chain(&error))
@@ -106,7 +115,7 @@ async fn open(job: &Job, log: &Arc<Log>, until: Moment) -> Result<Option<Locks>>
     Ok(None)
 }
 
-async fn open_once(job: &Job, log: &Arc<Log>) -> tenure::Result<Locks> {
+async fn open_once(job: &Job, log: &Arc<Log>, tries: &Arc<Tries>) -> tenure::Result<Locks> {
     let store: Arc<dyn Store> = stores::open(&job.url, Arc::new(SystemClock)).await?;
     let builder = Locks::builder()
         .shared(true)
@@ -119,7 +128,7 @@ async fn open_once(job: &Job, log: &Arc<Log>) -> tenure::Result<Locks> {
         Some(planted) => planted.plant(builder, store),
         None => (builder, store),
     };
-    builder.open_on(store).await
+    builder.open_on(tries.around(store)).await
 }
 
 /// Writes down every renewal, the moment it is answered.

@@ -68,7 +68,7 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     install_those(root, |_| true)
 }
 
-/// The same, with nothing but what these stores need to be tortured.
+/// The same, with nothing but what these stores need to be tortured, or measured.
 pub(crate) fn install_for(root: &Path, stores: &[&str]) -> Result<()> {
     install_those(root, |need| need.tortures(stores))
 }

@@ -1,9 +1,13 @@
-//! The summary of the guarantee cards in README is the one that was generated with them.
+//! The summary of the guarantee cards in README is the one that was generated with them, and none
+//! of them tells of a run that failed.
 
 use super::Finding;
 use super::tree::Tree;
 
 const FOLDER: &str = "docs/guarantees/";
+
+/// What a card's row says of a run that failed.
+const FAILED: &str = ": FAILED |";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let readme = tree.file("README.md");
@@ -11,9 +15,14 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let (Some(readme), Some(summary)) = (readme, summary) else { return Vec::new() };
     let shown: Vec<&str> = readme.text().lines().collect();
     let rows = summary.text().lines().enumerate().filter(|(_, line)| line.starts_with("| ["));
-    rows.filter(|(_, row)| !shown.contains(&seen_from_root(row).as_str()))
-        .map(|(at, row)| Finding::new(summary, at + 1, format!("README.md does not show: {row}")))
-        .collect()
+    let complaint = |row: &str| {
+        if row.contains(FAILED) {
+            return Some(format!("a run that failed: {row}"));
+        }
+        let is_shown = shown.contains(&seen_from_root(row).as_str());
+        (!is_shown).then(|| format!("README.md does not show: {row}"))
+    };
+    rows.filter_map(|(at, row)| Some(Finding::new(summary, at + 1, complaint(row)?))).collect()
 }
 
 /// A row with the link that leads to its card from the root.
@@ -33,5 +42,9 @@ mod tests {
         let files = [("docs/guarantees/README.md", cards), ("README.md", readme)];
         assert_eq!(places(check, &files), ["docs/guarantees/README.md:4"]);
         assert_eq!(places(check, &files[1..]), [] as [&str; 0]);
+        let (failed, shown) =
+            ("| [a](a.md) | 1: FAILED |\n", "| [a](docs/guarantees/a.md) | 1: FAILED |\n");
+        let files = [("docs/guarantees/README.md", failed), ("README.md", shown)];
+        assert_eq!(places(check, &files), ["docs/guarantees/README.md:1"]);
     }
 }

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use super::{Hold, State};
 use crate::history::{Answer, Claim};
 use crate::stay::Stay;
-use crate::verdict::{Losses, Options};
 
 /// A claim that may have been granted without a word, once.
 #[derive(Clone, Copy, Debug)]
@@ -19,20 +18,12 @@ pub(super) struct Ghost {
 
 impl Ghost {
     /// The ghost that a claim may be.
-    pub(super) fn of(
-        lease: usize,
-        claim: &Claim,
-        options: &Options,
-        stay: &Stay<'_>,
-    ) -> Option<Self> {
+    pub(super) fn of(lease: usize, claim: &Claim, stay: &Stay<'_>) -> Option<Self> {
         // Whoever waits tries more than once, and an answer before the last may have been lost.
-        let (loses, waits) = (stay.loses(claim), claim.wait != Some(0));
+        let loses = stay.loses(claim);
         let (asked, until) = match claim.answer {
             Answer::Held { at } if loses => (claim.asked, stay.afterthought(claim, at)),
             Answer::Granted { at, .. } if loses => (claim.asked, at),
-            Answer::Held { at } if waits && options.losses != Losses::Never => {
-                stay.last_try(claim, at)
-            }
             Answer::Failed { at, unknown: false } if came_late(claim, at) => {
                 (claim.asked, stay.afterthought(claim, at))
             }

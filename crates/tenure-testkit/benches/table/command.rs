@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::machine::folder;
-use crate::report::{Better, Row, Table, short};
+use crate::report::{Amount, Better, Row, Table, short};
 use crate::sample::{median, timed};
 use crate::shipped::{Served, program};
 
@@ -50,7 +50,8 @@ fn added(name: &str, tenure: &Path, store: &str, lock: &str) -> Result<Row> {
     let middle = |times: &mut Vec<Duration>| median(times).unwrap_or_default();
     let (bare, flock, locked) = (middle(&mut bare), middle(&mut flock), middle(&mut locked));
     let more = locked.saturating_sub(bare);
-    Ok(Row::new(name, format!("+{}", short(more)))
+    let added = Amount::new(format!("+{}", short(more)), more.as_secs_f64(), "s");
+    Ok(Row::new(name, added)
         .beside(format!("flock -n: +{}", short(flock.saturating_sub(bare))))
         .ratio(locked.as_secs_f64() / flock.as_secs_f64(), Better::Lower)
         .target("≤ 15 ms", more <= ADDED_MAX)

@@ -1,6 +1,6 @@
 //! The charts: what each shows, and how its points are drawn.
 
-use crate::chart::{Axis, Bar, Bars, Goal, Lines, Scale, Series};
+use crate::chart::{Axis, Bar, Bars, Dot, Goal, Lines, Scale, Series};
 use crate::report::grouped;
 
 /// One chart.
@@ -50,8 +50,9 @@ pub(crate) struct Point {
 }
 
 /// What is said below a chart that has such a point.
-const UNSURE: &str = "A pale bar with a question mark is none to judge by: what it rests on went \
-                      up and down by more than a factor of two while it was measured.";
+const UNSURE: &str = "What has a question mark is nothing to judge by: what it rests on went up \
+                      and down by more than a factor of two while it was measured, or was not \
+                      seen often enough in every round.";
 
 impl Point {
     pub(crate) fn new(figure: Figure, source: Source<'_>, x: f64, y: f64) -> Self {
@@ -131,17 +132,26 @@ impl Figure {
                  a few, in messages of many callers, and so do those of Redis with one connection."
             }
             Self::HandOff | Self::HandOffLate => {
-                "From the start of a release to the grant of another, whoever that is; where the \
-                 one who gave it back takes it again before, the time runs on. One contender \
-                 stands against a holder in another process; more are spread over four processes \
-                 with one connection each. Beside them are etcd's own lock, which queues its \
-                 callers, and the usual lock on Redis (`SET NX PX`), whose callers try again \
-                 after 200 ms ± 100 ms: the defaults of node-redlock. Object storage wakes nobody: \
-                 there other processes look now and then."
+                "For how long the key is free: from the start of a release to the grant of \
+                 another, whoever that is; where the one who gave it back takes it again before, \
+                 the time runs on. How long one waits is another matter: the longest wait of all, \
+                 and how many got nothing in a round, stand beside the figures below. One \
+                 contender stands against a holder in another process; more are spread over four \
+                 processes, in each of which all share one client. Each holds the key for 5 ms. \
+                 The medians of three rounds, in which tenure's server and its stores on Redis and \
+                 etcd took turns with etcd's own lock, which queues its callers, and with the \
+                 usual lock on Redis (`SET NX PX`, with `appendfsync always` and `everysec`), \
+                 whose callers try again after 200 ms ± 100 ms: the defaults of node-redlock. \
+                 etcd's own lock watches from a revision that has passed, and etcd serves a new \
+                 watch of that kind only every 100 ms, long after a turn has ended: with one \
+                 contender that is nearly all of the time. Object storage wakes nobody: there \
+                 other processes look now and then. A round with fewer than 100 hand-offs has no \
+                 99th percentile."
             }
             Self::Keys => {
-                "The time of an acquire while so many other leases stand, in turns on stores of \
-                 each size: medians. PostgreSQL, NATS and etcd were filled up to 100,000, object \
+                "The time of an acquire while so many other leases stand, in turns on a store of \
+                 each size: medians. Each is a file or a server of its own, and a schema of one \
+                 server of PostgreSQL. PostgreSQL, NATS and etcd were filled up to 100,000, object \
                  storage not at all."
             }
             Self::Waiters => {
@@ -153,8 +163,9 @@ impl Figure {
                  Redis with `everysec` does not wait for the disk."
             }
             Self::Memory => {
-                "Resident memory for each one more, where a million stand; of Redis, what it says \
-                 that it uses for the same key and owner with an expiry."
+                "Resident memory for each one more, where a million stand, with no guard that \
+                 keeps it alive; of Redis, what it says that it uses for the same key and owner \
+                 with an expiry."
             }
             Self::Clients => "Resident memory of the server for each one more that holds a lock.",
         }
@@ -219,12 +230,12 @@ impl Figure {
 fn series(points: &[&Point]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for point in points {
-        let place = [point.x, point.y];
+        let dot = Dot { x: point.x, y: point.y, is_unsure: point.is_unsure };
         match all.iter_mut().find(|series| series.name == point.name) {
-            Some(series) => series.points.push(place),
+            Some(series) => series.dots.push(dot),
             None => all.push(Series {
                 name: point.name.clone(),
-                points: vec![place],
+                dots: vec![dot],
                 is_theirs: point.is_theirs,
             }),
         }

@@ -8,7 +8,7 @@ use tenure::Locks;
 use crate::figure::{Figure, Source};
 use crate::machine::resident;
 use crate::redis_footprint;
-use crate::report::{Better, Row, Table, grouped};
+use crate::report::{Better, Row, Table, bytes};
 use crate::role::{Helper, argument, say};
 use crate::sample::{key, on_one_thread};
 
@@ -19,14 +19,14 @@ const WARM_UP: u64 = 1_000;
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
     // In a process of its own: what earlier rows gave back to the allocator would be used again.
-    let [bytes] = Helper::start("hold leases", &[&LEASES.to_string()])?.numbers()?;
-    let each = bytes as f64 / LEASES as f64;
+    let [all] = Helper::start("hold leases", &[&LEASES.to_string()])?.numbers()?;
+    let each = all as f64 / LEASES as f64;
     let theirs = redis_footprint::bytes_per_key()?;
-    let row = Row::new("memory: bytes per lease, 1,000,000", format!("{} B", grouped(each)))
-        .beside(format!("Redis {} B", grouped(theirs)))
+    let row = Row::new("memory: bytes per lease, 1,000,000", bytes(each))
+        .beside(format!("Redis {}", bytes(theirs)))
         .ratio(each / theirs, Better::Lower)
         .target("≤ 300 B", each <= BYTES_MAX)
-        .note("resident; 34-byte key, UUID owner");
+        .note("resident, with no guard that keeps it alive; 34-byte key, UUID owner");
     table.add(row);
     table.bar(Figure::Memory, Source::Ours("a lease on memory:"), each);
     table.bar(Figure::Memory, Source::Theirs("a key of Redis"), theirs);

@@ -8,21 +8,22 @@ use anyhow::{Context, Result, ensure};
 use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 use tenure_testkit::servers::postgres::{Postgres, USER};
-use tenure_testkit::servers::redis::start_redis;
-use tenure_testkit::servers::{fresh_room, kinds};
 use tokio::task::JoinSet;
 
 use crate::figure::{Figure, Source};
 use crate::machine::{folder, resident};
-use crate::report::{Row, Table, grouped, short};
+use crate::report::{Amount, Row, Table, bytes, grouped, short};
 use crate::role::{Helper, say};
 use crate::sample::{elapsed_since, key, median, on_all_cores};
+use crate::served;
 use crate::shipped::Served;
 
 /// How many leases stand in each of the stores that are compared, or in the first of them where
 /// filling the last would take too long.
-const SIZES: [u64; 5] = [100, FEW, 10_000, 100_000, MANY];
-const SOME: usize = 4;
+const SIZES: [u64; ALL] = [100, FEW, 10_000, 100_000, MANY];
+/// How many of them that is.
+pub(crate) const ALL: usize = 5;
+pub(crate) const SOME: usize = 4;
 /// The size that the others stand beside.
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
@@ -47,26 +48,17 @@ pub(crate) fn measure_file(table: &mut Table) -> Result<()> {
     let file = |size| format!("file:{}", folder.path().join(format!("{size}.db")).display());
     let grown = grow(&SIZES.map(file))?;
     grown.tell_times(table, "file", Some(RATIO_MAX));
-    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let mib = |bytes: u64| {
+        let bytes = bytes as f64;
+        Amount::new(format!("{:.1} MiB", bytes / f64::from(1 << 20)), bytes, "B")
+    };
     let more = grown.after.saturating_sub(grown.before);
-    let each = more as f64 / MANY as f64;
+    let each = bytes(more as f64 / MANY as f64);
     let row = Row::new("file: rows, memory for 1,000,000", mib(more))
         .beside(format!("at 1,000: {}", mib(grown.before)))
         .target("≤ 16 MiB", more <= GROWTH_MAX)
-        .note(format!("{} B per row", grouped(each)));
+        .note(format!("of the process: {each} for each; the rows are on the disk"));
     table.add(row);
-    table.bar(Figure::Memory, Source::Ours("a lease on file:"), each);
-    Ok(())
-}
-
-/// A Redis that syncs every write; the stores of each size are its databases.
-pub(crate) fn measure_redis(table: &mut Table) -> Result<()> {
-    let folder = folder()?;
-    let files = folder.path().display().to_string();
-    let server = start_redis(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &files])?;
-    let url = |room| format!("redis://{}/{room}", server.address());
-    let urls: Vec<String> = (1..=SIZES.len()).map(url).collect();
-    grow(&urls)?.tell_times(table, "redis", None);
     Ok(())
 }
 
@@ -80,11 +72,11 @@ pub(crate) fn measure_postgres(table: &mut Table) -> Result<()> {
     Ok(())
 }
 
-/// The stores of each size are rooms of one server.
-pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
-    let kind = kinds().into_iter().find(|kind| kind.name == name).context("no such kind")?;
-    let service = kind.shared()?;
-    let urls: Vec<String> = (0..SOME).map(|_| service.url(fresh_room(), None)).collect();
+/// A server for each size, in which nothing else stands.
+pub(crate) fn measure(table: &mut Table, name: &str, sizes: usize) -> Result<()> {
+    let kind = served::kind(name)?;
+    let servers = (0..sizes).map(|_| (kind.start)()).collect::<Result<Vec<_>>>()?;
+    let urls: Vec<String> = servers.iter().map(|server| server.url(0, None)).collect();
     grow(&urls)?.tell_times(table, name, None);
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::contest::{Contest, Held};
 use crate::machine::folder;
 use crate::raw_sqlite::{self, RawSqlite};
 use crate::report::{Better, Row, Table, short};
-use crate::sample::{SPREAD_MAX, median, quantile};
+use crate::sample::{is_unsteady, median, quantile};
 
 const MEDIAN_MAX: Duration = Duration::from_millis(5);
 /// How long one holds.
@@ -25,22 +25,21 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let turns = Contest::on(&url, TURN).hold(&TWO)?;
     let after = raw.commit_time(200)?;
     let commit = (before + after) / 2;
-    let unsteady = before.max(after) > before.min(after).mul_f64(SPREAD_MAX);
     let mut gaps = gaps(&turns);
     let middle = median(&mut gaps).context("the key never went to the other process")?;
     let row = Row::new("file: hand-off, 2 processes", short(middle))
         .beside(format!("raw commit {}", short(commit)))
         .ratio(middle.as_secs_f64() / commit.as_secs_f64(), Better::Lower)
         .target("≤ 5 ms", middle <= MEDIAN_MAX)
-        .unsure_if(unsteady)
+        .unsure_if(is_unsteady([before, after].iter().map(Duration::as_secs_f64)))
         .note(format!("median of {}; two commits at the least", gaps.len()));
     table.add(row);
     let late = quantile(&mut gaps, 0.99).context("no hand-off")?;
     table.add(Row::new("file: hand-off, 2 processes, p99", short(late)));
     let greedy = Contest::on(&url, Duration::ZERO).hold(&TWO)?;
     let mut gaps = self::gaps(&greedy);
-    let middle = median(&mut gaps).map_or_else(|| "none".into(), short);
-    let row = Row::new("file: hand-off, both ask at once", middle).note(format!(
+    let middle = median(&mut gaps).context("one process had the key all the time")?;
+    let row = Row::new("file: hand-off, both ask at once", short(middle)).note(format!(
         "{} of {} grants changed process, the longest wait was {}",
         gaps.len(),
         greedy.len(),

@@ -7,7 +7,7 @@ use tenure::Locks;
 use tenure::clock::{Clock, SystemClock};
 
 use crate::machine::processor_time;
-use crate::report::{Row, Table, short};
+use crate::report::{Amount, Row, Table, short};
 use crate::role::{Helper, argument, say};
 use crate::sample::{elapsed_since, key, on_all_cores};
 
@@ -23,7 +23,8 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
     let [used, wall, lost] = helper.numbers()?;
     let share = used as f64 / wall as f64;
     let each = Duration::from_nanos(used / (2 * GUARDS));
-    let row = Row::new("memory: kept-alive guards, 100,000", format!("{:.1} %", share * 100.0))
+    let percent = Amount::new(format!("{:.1} %", share * 100.0), share * 100.0, "%");
+    let row = Row::new("memory: kept-alive guards, 100,000", percent)
         .target("≤ 10 %", share <= SHARE_MAX && lost == 0)
         .note(format!("of a core, ttl 30 s; {} per renewal, {lost} lost", short(each)));
     table.add(row);

@@ -1,7 +1,7 @@
 //! What the kernel says of this machine and this process.
 
 use std::fs::read_to_string;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     pub(crate) cores: usize,
     pub(crate) memory: String,
     pub(crate) kernel: String,
+    /// The kind of file system that all files are on, those of the servers too.
+    pub(crate) files: String,
     /// How many processes wanted to run, on average, in the minute before.
     pub(crate) load: String,
 }
@@ -28,35 +30,47 @@ impl Machine {
         let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let total = total.and_then(|rest| rest.trim().strip_suffix(" kB"));
         let kib: f64 = total.context("no MemTotal line")?.parse()?;
+        let files = file_system(&std::env::temp_dir())?;
         Ok(Self {
             processor: model.map_or("unknown processor", |(_, model)| model).to_owned(),
             cores: std::thread::available_parallelism()?.get(),
             memory: format!("{:.0} GiB", kib / f64::from(1 << 20)),
             kernel: format!("Linux {}", read_to_string("/proc/sys/kernel/osrelease")?.trim()),
+            files,
             load: load.split(' ').next().unwrap_or("?").to_owned(),
         })
     }
 
     /// One line of all, for the terminal: it also says where the files are.
     pub(crate) fn line(&self) -> String {
-        let Self { processor, cores, memory, kernel, load } = self;
-        let disk = disk();
+        let Self { processor, cores, memory, kernel, files, load } = self;
+        let folder = std::env::temp_dir();
         format!(
-            "{cores} cores ({processor}), {memory}, {kernel}, load {load} at start, files in {}",
-            disk.display()
+            "{cores} cores ({processor}), {memory}, {kernel}, load {load} at start, files on \
+             {files} in {}",
+            folder.display()
         )
     }
 }
 
-/// Where the files of this benchmark go: beside the build, so on a disk and not in memory.
-fn disk() -> PathBuf {
-    std::env::var_os("TENURE_BENCH_DIR")
-        .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from)
+/// What the kernel calls the file system that a folder is on.
+fn file_system(folder: &Path) -> Result<String> {
+    let folder = folder.canonicalize().context("no folder for temporary files")?;
+    let mounts = read_to_string("/proc/self/mountinfo")?;
+    let mounts = mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let place = Path::new(mount.split(' ').nth(4)?);
+        let depth = place.components().count();
+        folder.starts_with(place).then_some((depth, system.split(' ').next()?))
+    });
+    // Of those at the same place the last one covers the others.
+    let (_, system) = mounts.max_by_key(|(depth, _)| *depth).context("no mount is named")?;
+    Ok(system.to_owned())
 }
 
+/// A folder for files, where those of the servers are as well.
 pub(crate) fn folder() -> Result<tempfile::TempDir> {
-    std::fs::create_dir_all(disk())?;
-    tempfile::tempdir_in(disk()).context("no folder for the files")
+    tempfile::tempdir().context("no folder for the files")
 }
 
 /// Lets this process have as many files and connections open as it may.

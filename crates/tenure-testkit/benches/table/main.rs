@@ -3,9 +3,9 @@
 //! `cargo xtask bench` measures all of it, `cargo xtask bench NAME` only what begins
 //! with a name in `SECTIONS` that contains NAME. A missed target is told in the table and in its
 //! last line, and then the exit code is not 0; one that the machine was too busy to judge is told
-//! too, and is no failure. `TENURE_BENCH_DIR` is the folder for the files, if not one beside the
-//! build. A whole run also writes the table and its charts into the folder for benchmarks among the
-//! documents; `TENURE_BENCH_DOCS` names another one, and then any run does.
+//! too, and is no failure. All files are where `TMPDIR` says, which `cargo xtask bench` sees to be
+//! on a disk. A whole run also writes the table and its charts into the folder for benchmarks among
+//! the documents; `TENURE_BENCH_DOCS` names another one, and then any run does.
 
 #![allow(clippy::print_stdout)]
 
@@ -15,6 +15,7 @@ mod command;
 mod contenders;
 mod contest;
 mod cycle;
+mod etcd_call;
 mod figure;
 mod file_load;
 mod footprint;
@@ -63,10 +64,10 @@ const SECTIONS: &[Section] = &[
     ("file: 4 processes of 32", |table| file_load::measure_processes(table, 128)),
     ("file: hand-off", handoff::measure),
     ("file: rows", growth::measure_file),
-    ("redis: rows", growth::measure_redis),
+    ("redis: rows", |table| growth::measure(table, "redis", growth::ALL)),
     ("postgres: rows", growth::measure_postgres),
-    ("nats: rows", |table| growth::measure(table, "nats")),
-    ("etcd: rows", |table| growth::measure(table, "etcd")),
+    ("nats: rows", |table| growth::measure(table, "nats", growth::SOME)),
+    ("etcd: rows", |table| growth::measure(table, "etcd", growth::SOME)),
     ("server: rows", growth::measure_server),
     ("redis", |table| served::measure(table, "redis")),
     ("postgres", |table| served::measure(table, "postgres")),
@@ -74,11 +75,9 @@ const SECTIONS: &[Section] = &[
     ("etcd", |table| served::measure(table, "etcd")),
     ("object", |table| served::measure(table, "object/seaweedfs")),
     ("hand-off: file", contenders::measure_file),
-    ("hand-off: server", contenders::measure_server),
-    ("hand-off: redis", |table| contenders::measure(table, "redis")),
+    ("hand-off: server, redis, etcd", contenders::measure_rivals),
     ("hand-off: postgres", |table| contenders::measure(table, "postgres")),
     ("hand-off: nats", |table| contenders::measure(table, "nats")),
-    ("hand-off: etcd", |table| contenders::measure(table, "etcd")),
     ("hand-off: object", |table| contenders::measure(table, "object/seaweedfs")),
     ("server: grants", server::measure_grants),
     ("server: growth", server::measure_growth),
@@ -105,10 +104,11 @@ fn main() -> Result<ExitCode> {
     for (name, measure) in SECTIONS.iter().filter(|(name, _)| is_wanted(name)) {
         measure(&mut table).with_context(|| format!("section {name}"))?;
     }
-    let met = table.end(SystemClock.now().since(started));
+    let took = SystemClock.now().since(started);
+    let met = table.end(took);
     match edition {
         Some(edition) => {
-            edition.publish(&table)?;
+            edition.publish(&table, took)?;
             println!("the table and its charts are in {}", edition.folder().display());
         }
         None => println!("nothing was written: only `cargo xtask bench` without a name does that"),

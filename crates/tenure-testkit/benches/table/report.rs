@@ -1,14 +1,35 @@
 //! The table, printed row by row as it is measured, and the points of the charts.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::figure::{Figure, Point, Source};
+
+/// What was measured, as it is told and as a number.
+#[derive(Debug, Default)]
+pub(crate) struct Amount {
+    pub(crate) text: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+}
+
+impl Amount {
+    pub(crate) fn new(text: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { text: text.into(), value, unit }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
 
 /// One figure.
 #[derive(Debug, Default)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) measured: String,
+    pub(crate) measured: Amount,
     pub(crate) reference: String,
     ratio: Option<Ratio>,
     pub(crate) target: String,
@@ -36,13 +57,13 @@ enum Verdict {
     None,
     Met,
     Missed,
-    /// The reference was too unsteady to judge by.
+    /// What it rests on was too unsteady to judge by.
     Unsure,
 }
 
 impl Row {
-    pub(crate) fn new(name: impl Into<String>, measured: impl Into<String>) -> Self {
-        Self { name: name.into(), measured: measured.into(), ..Self::default() }
+    pub(crate) fn new(name: impl Into<String>, measured: Amount) -> Self {
+        Self { name: name.into(), measured, ..Self::default() }
     }
 
     /// What it is compared with, measured in the same run.
@@ -69,9 +90,9 @@ impl Row {
         self
     }
 
-    /// Takes the verdict back, because what it rests on cannot be trusted.
+    /// Takes the verdict back, if there is one: what it rests on cannot be trusted.
     pub(crate) fn unsure_if(mut self, unsure: bool) -> Self {
-        if unsure && self.verdict != Verdict::None {
+        if unsure {
             self.verdict = Verdict::Unsure;
         }
         self
@@ -82,8 +103,16 @@ impl Row {
         self
     }
 
+    pub(crate) fn ratio_value(&self) -> Option<f64> {
+        self.ratio.map(|ratio| ratio.value)
+    }
+
     pub(crate) fn ratio_text(&self) -> String {
-        self.ratio.map_or_else(String::new, |ratio| format!("{:.2}", ratio.value))
+        self.ratio_value().map_or_else(String::new, |ratio| format!("{ratio:.2}"))
+    }
+
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.verdict == Verdict::Unsure
     }
 
     pub(crate) fn verdict_text(&self) -> &'static str {
@@ -122,7 +151,8 @@ impl Table {
 
     pub(crate) fn add(&mut self, row: Row) {
         let (ratio, verdict) = (row.ratio_text(), row.verdict_text());
-        line([&row.name, &row.measured, &row.reference, &ratio, &row.target, verdict], &row.note);
+        let measured = &row.measured.text;
+        line([&row.name, measured, &row.reference, &ratio, &row.target, verdict], &row.note);
         self.rows.push(row);
     }
 
@@ -148,7 +178,7 @@ impl Table {
             println!("missed: {name}");
         }
         for name in self.with(Verdict::Unsure) {
-            println!("unsure: {name} (its reference was unsteady: repeat it on an idle machine)");
+            println!("unsure: {name} (repeat it on an idle machine)");
         }
         println!("{}", self.summary());
         self.with(Verdict::Missed).count() == 0
@@ -156,10 +186,10 @@ impl Table {
 
     /// How many targets there are, and what became of them.
     pub(crate) fn summary(&self) -> String {
-        let targets = self.rows.len() - self.with(Verdict::None).count();
-        let missed = self.with(Verdict::Missed).count();
-        let unsure = self.with(Verdict::Unsure).count();
-        format!("{missed} of {targets} targets missed, {unsure} unsure")
+        let targets: Vec<&Row> = self.rows.iter().filter(|row| !row.target.is_empty()).collect();
+        let with = |verdict| targets.iter().filter(|row| row.verdict == verdict).count();
+        let (missed, unsure) = (with(Verdict::Missed), with(Verdict::Unsure));
+        format!("{missed} of {} targets missed, {unsure} unsure", targets.len())
     }
 
     fn with(&self, verdict: Verdict) -> impl Iterator<Item = &str> {
@@ -188,16 +218,21 @@ pub(crate) fn grouped(number: f64) -> String {
     out
 }
 
-pub(crate) fn per_second(rate: f64) -> String {
-    format!("{}/s", grouped(rate))
+pub(crate) fn per_second(rate: f64) -> Amount {
+    Amount::new(format!("{}/s", grouped(rate)), rate, "1/s")
 }
 
-pub(crate) fn short(duration: Duration) -> String {
+pub(crate) fn bytes(bytes: f64) -> Amount {
+    Amount::new(format!("{} B", grouped(bytes)), bytes, "B")
+}
+
+pub(crate) fn short(duration: Duration) -> Amount {
     let nanos = duration.as_secs_f64() * 1e9;
-    match nanos {
+    let text = match nanos {
         n if n < 1e4 => format!("{n:.0} ns"),
         n if n < 1e6 => format!("{:.1} µs", n / 1e3),
         n if n < 1e9 => format!("{:.2} ms", n / 1e6),
         n => format!("{:.2} s", n / 1e9),
-    }
+    };
+    Amount::new(text, duration.as_secs_f64(), "s")
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tenure::clock::{Clock, Moment, SystemClock};
 
 /// How far the high and the low tenth of a reference may be apart.
-pub(crate) const SPREAD_MAX: f64 = 2.0;
+const SPREAD_MAX: f64 = 2.0;
 
 /// The middle one, or the one at another share of the sorted values.
 pub(crate) fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Option<T> {

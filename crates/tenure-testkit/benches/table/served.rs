@@ -11,8 +11,8 @@ use crate::contest::Contest;
 use crate::figure::{Figure, Point, Source};
 use crate::handoff;
 use crate::raw::{self, Raw};
-use crate::report::{Better, Row, Table, short};
-use crate::sample::{Pairs, elapsed_since, median, on_all_cores, pause};
+use crate::report::{Amount, Better, Row, Table, short};
+use crate::sample::{Pairs, elapsed_since, is_unsteady, median, on_all_cores, pause};
 
 const ROUNDS: usize = 15;
 /// How long a round of one side takes, about.
@@ -22,8 +22,13 @@ const HANDOFF_MAX: f64 = 4.0;
 const TURN: Duration = Duration::from_millis(20);
 const TURNS: usize = 50;
 
+/// The kind of server with this name.
+pub(crate) fn kind(name: &str) -> Result<Kind> {
+    kinds().into_iter().find(|kind| kind.name == name).context("no such kind")
+}
+
 pub(crate) fn measure(table: &mut Table, name: &str) -> Result<()> {
-    let kind = kinds().into_iter().find(|kind| kind.name == name).context("no such kind")?;
+    let kind = kind(name)?;
     let service = kind.shared()?;
     let wakes = on_all_cores(cycle(table, kind, &*service))?;
     if wakes { hand_off(table, kind, &*service) } else { Ok(()) }
@@ -75,7 +80,7 @@ fn hand_off(table: &mut Table, kind: Kind, service: &dyn Service) -> Result<()> 
     let count = gaps.len();
     let row = row
         .target("≤ 4.00", ratio <= HANDOFF_MAX)
-        .unsure_if(before.write.max(after.write) > before.write.min(after.write) * 2)
+        .unsure_if(is_unsteady([before.write, after.write].iter().map(Duration::as_secs_f64)))
         .note(format!(
             "2 processes, median of {count}; a release and a grant at the least, and so in raw"
         ));
@@ -131,6 +136,6 @@ async fn cycles_per_round(raw: &mut dyn Raw) -> Result<u32> {
     Ok(((ROUND.as_secs_f64() / ten.as_secs_f64()) * 10.0).clamp(3.0, 2000.0) as u32)
 }
 
-fn seconds(seconds: f64) -> String {
+fn seconds(seconds: f64) -> Amount {
     short(Duration::from_secs_f64(seconds))
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use self::counting::Counting;
 use crate::figure::{Figure, Source};
-use crate::report::{Row, Table, grouped, short};
+use crate::report::{Amount, Row, Table, grouped, short};
 use crate::sample::{key, median, on_one_thread};
 
 mod counting;
@@ -50,7 +50,8 @@ pub(crate) fn measure(table: &mut Table) -> Result<()> {
         table.plot(Figure::Waiters, source, waiters as f64, each.as_secs_f64());
     }
     let idle = on_one_thread(idle_calls(LONGEST))?;
-    let row = Row::new("memory: waiters, calls in 1 s idle", idle.to_string());
+    let calls = Amount::new(idle.to_string(), idle as f64, "calls");
+    let row = Row::new("memory: waiters, calls in 1 s idle", calls);
     table
         .add(row.target("≤ 6", idle <= IDLE_CALLS_MAX).note("10,000 in line: only the head looks"));
     Ok(())

@@ -7,7 +7,7 @@ mod lines;
 mod scale;
 
 pub(crate) use bars::{Bar, Bars, Goal};
-pub(crate) use lines::{Lines, Series};
+pub(crate) use lines::{Dot, Lines, Series};
 pub(crate) use scale::{Ruler, Scale};
 
 /// What is written along one side of a chart.
@@ -23,7 +23,7 @@ const WIDTH: f64 = 760.0;
 /// About the width of a letter, so that room can be left for a text without measuring it.
 const LETTER: f64 = 7.2;
 /// As many as there are in the style sheet.
-const COLOURS: usize = 8;
+const COLOURS: usize = 10;
 /// The colour of whatever is not ours, where there are only two kinds.
 const THEIRS: usize = 5;
 
@@ -31,14 +31,16 @@ const THEIRS: usize = 5;
 const STYLE: &str = "\
 .c0{stroke:#0072b2;fill:#0072b2}.c1{stroke:#d55e00;fill:#d55e00}.c2{stroke:#00856a;fill:#00856a}
 .c3{stroke:#b0499a;fill:#b0499a}.c4{stroke:#a37b00;fill:#a37b00}.c5{stroke:#6e7781;fill:#6e7781}
-.c6{stroke:#cf222e;fill:#cf222e}.c7{stroke:#6f42c1;fill:#6f42c1}
+.c6{stroke:#cf222e;fill:#cf222e}.c7{stroke:#6f42c1;fill:#6f42c1}.c8{stroke:#7a4a2b;fill:#7a4a2b}
+.c9{stroke:#5c8a00;fill:#5c8a00}
 .back{fill:#fff}.ink{fill:#1f2328}.faint{fill:#59636e}.grid{stroke:#d1d9e0}
 .goal{stroke:#1f2328;stroke-dasharray:5 4}.line{fill:none;stroke-width:2}
 .theirs{stroke-dasharray:7 4}.bar{stroke:none}.pale{opacity:.45}
 @media(prefers-color-scheme:dark){
 .c0{stroke:#58a6e8;fill:#58a6e8}.c1{stroke:#ff9349;fill:#ff9349}.c2{stroke:#3fcfa4;fill:#3fcfa4}
 .c3{stroke:#e48fd0;fill:#e48fd0}.c4{stroke:#e3b341;fill:#e3b341}.c5{stroke:#9ea7b3;fill:#9ea7b3}
-.c6{stroke:#ff7b72;fill:#ff7b72}.c7{stroke:#b392f0;fill:#b392f0}
+.c6{stroke:#ff7b72;fill:#ff7b72}.c7{stroke:#b392f0;fill:#b392f0}.c8{stroke:#c99a7a;fill:#c99a7a}
+.c9{stroke:#a5cf3f;fill:#a5cf3f}
 .back{fill:#0d1117}.ink{fill:#f0f6fc}.faint{fill:#9198a1}.grid{stroke:#3d444d}
 .goal{stroke:#f0f6fc}.line{fill:none}.bar{stroke:none}}
 ";

@@ -15,7 +15,7 @@ use crate::role::{Helper, argument, await_start, parse, say};
 use crate::sample::{elapsed_since, on_all_cores, pause};
 
 /// How long they go on, if nothing else is said.
-pub(crate) const RUN: Duration = Duration::from_secs(4);
+const RUN: Duration = Duration::from_secs(4);
 /// For this part of a turn, whoever had the key then leaves it alone: another gets it, and this one
 /// has been waiting for a while when it is free again.
 const APART: u32 = 4;
@@ -43,9 +43,9 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether both are of one contender.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (self.process, self.task) == (other.process, other.task)
+    /// Whose it is.
+    pub(crate) fn contender(&self) -> (usize, u64) {
+        (self.process, self.task)
     }
 }
 

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use tenure::random::{Random, SystemRandom};
 use tenure::{Guard, Locks};
 
-use crate::rivals::etcd_lock::{self, EtcdLock};
+use crate::etcd_call;
+use crate::rivals::etcd_lock::EtcdLock;
 use crate::rivals::redis_lock::{self, RedisLock};
 use crate::sample::pause;
 
@@ -32,7 +33,7 @@ pub(crate) enum Lock {
 impl Lock {
     const ALL: [Self; 3] = [Self::Tenure, Self::Etcd, Self::Polled];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Tenure => "tenure",
             Self::Etcd => "etcd's own lock",
@@ -54,7 +55,7 @@ impl Lock {
                 parties.extend((0..count).map(|_| Box::new(party()) as Box<dyn Party>));
             }
             Self::Etcd => {
-                let channel = etcd_lock::connect(at).await?;
+                let channel = etcd_call::connect(at).await?;
                 for _ in 0..count {
                     let lock = EtcdLock::new(channel.clone(), KEY.to_owned()).await?;
                     parties.push(Box::new(OnEtcd { lock, key: None }));

@@ -6,29 +6,17 @@ use tenure_testkit::servers::Service;
 use tonic::transport::Channel;
 
 use super::{Raw, address};
+use crate::etcd_call::{self, call};
 
 pub(super) struct RawEtcd(Channel);
 
 pub(super) async fn connect(service: &dyn Service) -> Result<RawEtcd> {
-    let endpoint = Channel::from_shared(format!("http://{}", address(service)?))?;
-    Ok(RawEtcd(endpoint.tcp_nodelay(true).connect().await?))
+    Ok(RawEtcd(etcd_call::connect(address(service)?).await?))
 }
 
 impl RawEtcd {
-    async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A>
-    where
-        Q: prost::Message + 'static,
-        A: prost::Message + Default + 'static,
-    {
-        let mut client = tonic::client::Grpc::new(self.0.clone());
-        client.ready().await?;
-        let path = http::uri::PathAndQuery::from_static(path);
-        let codec = tonic_prost::ProstCodec::<Q, A>::default();
-        Ok(client.unary(tonic::Request::new(request), path, codec).await?.into_inner())
-    }
-
     async fn transact(&self, request: TxnRequest) -> Result<()> {
-        let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
+        let answer: TxnResponse = call(&self.0, "/etcdserverpb.KV/Txn", request).await?;
         ensure!(answer.succeeded, "not as expected");
         Ok(())
     }
@@ -55,7 +43,7 @@ impl Raw for RawEtcd {
     /// From the server's own memory: a read that is agreed on would wait for a majority.
     async fn ping(&mut self) -> Result<()> {
         let range = Range { key: b"raw".to_vec(), serializable: true };
-        let _: RangeResponse = self.call("/etcdserverpb.KV/Range", range).await?;
+        let _: RangeResponse = call(&self.0, "/etcdserverpb.KV/Range", range).await?;
         Ok(())
     }
 }

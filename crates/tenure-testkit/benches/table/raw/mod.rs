@@ -26,7 +26,7 @@ pub(crate) async fn connect(kind: &str, service: &dyn Service) -> Result<Box<dyn
         "postgres" => Box::new(postgres::connect(service).await?),
         "nats" => Box::new(nats::connect(service).await?),
         "etcd" => Box::new(etcd::connect(service).await?),
-        "object/seaweedfs" | "object/ministack" => Box::new(object::connect(service).await?),
+        "object/seaweedfs" => Box::new(object::connect(service).await?),
         _ => bail!("{kind}: nothing to compare with"),
     })
 }

@@ -1,26 +1,12 @@
 //! etcd's own lock: its service `v3lockpb.Lock`, with a lease that each caller has made before.
 
-use std::fmt::Display;
-use std::path::Path;
-
 use anyhow::{Result, ensure};
-use tenure_testkit::servers::Server;
-use tenure_testkit::servers::etcd::alone;
 use tonic::transport::Channel;
+
+use crate::etcd_call::call;
 
 /// Longer than all rounds take.
 const TTL_SECONDS: i64 = 3600;
-
-/// One member that keeps its files in this folder.
-pub(crate) fn start(folder: &Path) -> Result<Server> {
-    let files = folder.join("etcd").display().to_string();
-    alone(&[&format!("--data-dir={files}")])
-}
-
-pub(crate) async fn connect(address: impl Display) -> Result<Channel> {
-    let endpoint = Channel::from_shared(format!("http://{address}"))?;
-    Ok(endpoint.tcp_nodelay(true).connect().await?)
-}
 
 /// One who wants a lock.
 pub(crate) struct EtcdLock {
@@ -50,18 +36,6 @@ impl EtcdLock {
         let UnlockResponse {} = call(&self.channel, "/v3lockpb.Lock/Unlock", request).await?;
         Ok(())
     }
-}
-
-async fn call<Q, A>(channel: &Channel, path: &'static str, request: Q) -> Result<A>
-where
-    Q: prost::Message + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let mut client = tonic::client::Grpc::new(channel.clone());
-    client.ready().await?;
-    let path = http::uri::PathAndQuery::from_static(path);
-    let codec = tonic_prost::ProstCodec::<Q, A>::default();
-    Ok(client.unary(tonic::Request::new(request), path, codec).await?.into_inner())
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,7 +1,5 @@
 //! The usual lock on Redis: `SET NX PX`, and a script that deletes what is one's own.
 
-use std::path::Path;
-
 use anyhow::{Result, ensure};
 use redis::Script;
 use redis::aio::MultiplexedConnection;
@@ -15,12 +13,9 @@ const TTL_MS: u64 = 30_000;
 const DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
-/// A Redis that keeps its log in this folder, and syncs it as `appendfsync` says.
-pub(crate) fn start(folder: &Path, appendfsync: &str) -> Result<Server> {
-    let files = folder.join(format!("redis-{appendfsync}"));
-    std::fs::create_dir(&files)?;
-    let files = files.display().to_string();
-    start_redis(&["--appendonly", "yes", "--appendfsync", appendfsync, "--dir", &files])
+/// A Redis that keeps a log, and syncs it as `appendfsync` says.
+pub(crate) fn start(appendfsync: &str) -> Result<Server> {
+    start_redis(&["--appendonly", "yes", "--appendfsync", appendfsync])
 }
 
 /// A connection that any number of callers can share: what they ask at once goes out together.

@@ -2,77 +2,72 @@
 
 use anyhow::Result;
 
+use super::rounds::Rounds;
 use super::{Served, others, ways};
-use crate::figure::{Figure, Source};
-use crate::machine::{allow_files, folder};
+use crate::figure::{Figure, Point, Source};
+use crate::machine::folder;
 use crate::report::{Better, Row, Table, grouped, per_second};
 use crate::rivals::redis_lock;
-use crate::sample::{Pairs, on_all_cores};
+use crate::sample::on_all_cores;
 
 const CONNECTIONS: [usize; 4] = [1, 10, 100, 1_000];
-const ROUNDS: usize = 5;
+
+const WAYS: [&str; 2] = ["REST", "gRPC requests"];
+
+/// A setting of `appendfsync`, what follows the name of a row, and what is said of it.
+type Rival = (&'static str, &'static str, &'static str);
+const RIVALS: [Rival; 2] = [
+    ("always", "", "all of them synced"),
+    ("everysec", " (everysec)", "beside Redis with everysec, which answers before it has synced"),
+];
 
 pub(crate) fn measure(table: &mut Table) -> Result<()> {
-    // Before the servers start: they may have as many as this process.
-    allow_files()?;
     let folder = folder()?;
+    // First, because the others may then have as many connections as it.
     let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
-    let always = redis_lock::start(folder.path(), "always")?;
-    let everysec = redis_lock::start(folder.path(), "everysec")?;
+    let [always, everysec] = RIVALS.map(|(appendfsync, ..)| redis_lock::start(appendfsync));
+    let (always, everysec) = (always?, everysec?);
     for count in CONNECTIONS {
-        let rates = on_all_cores(async {
-            let mut rest = ways::by_rest(&served, count).await?;
-            let mut grpc = ways::by_grpc(&served, count, count).await?;
-            let mut always = others::on_redis(&always, count).await?;
-            let mut everysec = others::on_redis(&everysec, count).await?;
-            let mut rates = Rates::default();
-            for round in 0..=ROUNDS {
-                let synced = always.grants_per_second().await?;
-                let unsynced = everysec.grants_per_second().await?;
-                let rest = rest.grants_per_second().await?;
-                let grpc = grpc.grants_per_second().await?;
-                // The first round fills the caches of all.
-                if round > 0 {
-                    rates.rest.push(rest, synced);
-                    rates.grpc.push(grpc, synced);
-                    rates.unsynced.push(rest, unsynced);
-                }
-            }
-            Ok(rates)
+        let rounds = on_all_cores(async {
+            let rest = ways::by_rest(&served, count).await?;
+            let grpc = ways::by_grpc(&served, count, count).await?;
+            let always = others::on_redis(&always, count).await?;
+            let everysec = others::on_redis(&everysec, count).await?;
+            Rounds::of([rest, grpc], [always, everysec]).await
         })?;
-        rates.tell(table, count)?;
+        tell(table, count, &rounds)?;
     }
     Ok(())
 }
 
-/// Grants a second, beside those of Redis in the same round.
-#[derive(Default)]
-struct Rates {
-    rest: Pairs,
-    grpc: Pairs,
-    /// By REST, beside a Redis that does not wait for the disk.
-    unsynced: Pairs,
-}
-
-impl Rates {
-    fn tell(&self, table: &mut Table, count: usize) -> Result<()> {
-        let plural = if count == 1 { "" } else { "s" };
-        let connections = format!("{} connection{plural}", grouped(count as f64));
-        let everysec = self.unsynced.reference()?;
-        for (name, pairs) in [("REST", &self.rest), ("gRPC requests", &self.grpc)] {
-            let rate = pairs.measured()?;
-            let row = Row::new(format!("server: {name}, {connections}"), per_second(rate))
-                .beside(format!("Redis {}", per_second(pairs.reference()?)))
+fn tell(
+    table: &mut Table,
+    count: usize,
+    rounds: &Rounds<{ WAYS.len() }, { RIVALS.len() }>,
+) -> Result<()> {
+    let plural = if count == 1 { "" } else { "s" };
+    let connections = format!("{} connection{plural}", grouped(count as f64));
+    let point =
+        |source: Source<'_>, rate: f64| Point::new(Figure::Connections, source, count as f64, rate);
+    for (way, name) in WAYS.into_iter().enumerate() {
+        for (rival, (appendfsync, suffix, said)) in RIVALS.into_iter().enumerate() {
+            let pairs = rounds.pairs(way, rival);
+            let rate = per_second(pairs.measured()?);
+            let row = Row::new(format!("server: {name}, {connections}{suffix}"), rate)
+                .beside(format!("Redis {appendfsync} {}", per_second(pairs.reference()?)))
                 .ratio(pairs.ratio()?, Better::Higher)
-                .note(format!("appendfsync always; with everysec {}", per_second(everysec)));
+                .unsure_if(pairs.is_unsteady())
+                .note(said);
             table.add(row);
-            let name = format!("tenure, {name}");
-            table.plot(Figure::Connections, Source::Ours(&name), count as f64, rate);
         }
-        let theirs = [("Redis, always", self.rest.reference()?), ("Redis, everysec", everysec)];
-        for (name, rate) in theirs {
-            table.plot(Figure::Connections, Source::Theirs(name), count as f64, rate);
-        }
-        Ok(())
+        let rate = rounds.ours(way)?;
+        let name = format!("tenure, {name}");
+        table.draw(point(Source::Ours(&name), rate.middle).unsure_if(rate.is_unsure));
     }
+    for (rival, (appendfsync, ..)) in RIVALS.into_iter().enumerate() {
+        let rate = rounds.theirs(rival)?;
+        let name = format!("Redis, {appendfsync}");
+        table.draw(point(Source::Theirs(&name), rate.middle).unsure_if(rate.is_unsure));
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ mod growth;
 mod latency;
 mod others;
 mod rest;
+mod rounds;
 mod start;
 mod streams;
 mod ways;

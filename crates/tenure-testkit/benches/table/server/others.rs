@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use tenure_testkit::servers::Server;
 
 use super::caller::{Caller, Crowd};
-use crate::rivals::etcd_lock::{self, EtcdLock};
+use crate::etcd_call;
+use crate::rivals::etcd_lock::EtcdLock;
 use crate::rivals::redis_lock::{self, RedisLock};
 
 /// Locks on Redis, with a connection for each caller.
@@ -32,7 +33,7 @@ pub(super) async fn on_redis_together(server: &Server, callers: usize) -> Result
 pub(super) async fn on_etcd(server: &Server, callers: usize, connections: usize) -> Result<Crowd> {
     let mut channels = Vec::new();
     for _ in 0..connections {
-        channels.push(etcd_lock::connect(server.address()).await?);
+        channels.push(etcd_call::connect(server.address()).await?);
     }
     let mut crowd = Crowd::default();
     for at in 0..callers {

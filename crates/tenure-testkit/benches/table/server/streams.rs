@@ -13,8 +13,8 @@ use tonic::transport::Channel;
 use super::rest::Rest;
 use super::{Served, all};
 use crate::figure::{Figure, Source};
-use crate::machine::{allow_files, files_max, folder};
-use crate::report::{Row, Table, grouped, short};
+use crate::machine::{files_max, folder};
+use crate::report::{Amount, Row, Table, bytes, grouped, short};
 use crate::sample::{elapsed_since, median, on_all_cores};
 
 const STREAMS: usize = 10_000;
@@ -36,7 +36,7 @@ pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
         Ok((before, served.resident()?))
     })?;
     let each = after.saturating_sub(before) as f64 / STREAMS as f64;
-    let row = Row::new("server: memory per held stream", format!("{} B", grouped(each)))
+    let row = Row::new("server: memory per held stream", bytes(each))
         .target("≤ 12 KiB", each <= BYTES_MAX)
         .note(format!("{STREAMS} streams on {CHANNELS} connections, resident"));
     table.add(row);
@@ -48,7 +48,6 @@ pub(crate) fn measure_held(table: &mut Table) -> Result<()> {
 pub(crate) fn measure_connections(table: &mut Table) -> Result<()> {
     let folder = folder()?;
     let served = Served::start(&folder.path().join("locks.db").display().to_string())?;
-    allow_files()?;
     let count = STREAMS.min(files_max() / 10 * 9);
     let (before, after) = on_all_cores(async {
         let _warm = connect(&served, "warm", 200).await?;
@@ -57,7 +56,7 @@ pub(crate) fn measure_connections(table: &mut Table) -> Result<()> {
         Ok((before, served.resident()?))
     })?;
     let each = after.saturating_sub(before) as f64 / count as f64;
-    let row = Row::new("server: memory per held connection", format!("{} B", grouped(each)))
+    let row = Row::new("server: memory per held connection", bytes(each))
         .note(format!("{count} streams by HTTP/1.1, a connection each, resident"));
     table.add(row);
     table.bar(Figure::Clients, Source::Ours("a connection of HTTP/1.1"), each);
@@ -96,7 +95,8 @@ fn tell(table: &mut Table, waiters: usize, lines: &[Line]) -> Result<()> {
     if waiters == STREAMS {
         let calls: u64 = lines.iter().map(|line| line.calls).sum();
         let calls = calls as f64 / (waiters * lines.len()) as f64;
-        let row = Row::new(format!("{name}, store calls"), format!("{calls:.2}"))
+        let told = Amount::new(format!("{calls:.2}"), calls, "calls");
+        let row = Row::new(format!("{name}, store calls"), told)
             .target("≤ 2.10", calls <= CALLS_MAX)
             .note("per hand-off: a release and a grant, and nobody else is woken to ask");
         table.add(row);
