@@ -1,4 +1,5 @@
-//! The messages of tenure's and Dapr's API: what is read can be written, and reads as the same.
+//! The messages of tenure's and Dapr's API: what is read can be written, and reads as the same; and
+//! what is wrong with what one asks of a store is told without its owner.
 
 #![no_main]
 
@@ -6,7 +7,8 @@ use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
-use tenure_api::{dapr_v1, tenure_v1};
+use tenure_api::{Code, dapr_v1, tenure_v1};
+use tenure_server::fuzzing::{read_claim, read_grant};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
@@ -51,7 +53,30 @@ const READERS: &[fn(&[u8])] = &[
     again::<dapr_v1::ForceUnlockRequestAlpha2>,
     again::<dapr_v1::GetMetadataResponse>,
     again::<dapr_v1::SetMetadataRequest>,
+    claims,
+    grants,
 ];
+
+const SECRET: &str = "hunter2, which is in no other field";
+
+fn claims(bytes: &[u8]) {
+    let Ok(mut request) = tenure_v1::TryAcquireRequest::decode(bytes) else { return };
+    request.owner.insert_str(0, SECRET);
+    keeps_secrets(read_claim(request));
+}
+
+fn grants(bytes: &[u8]) {
+    let Ok(mut grant) = tenure_v1::StoredGrant::decode(bytes) else { return };
+    grant.owner.insert_str(0, SECRET);
+    keeps_secrets(read_grant(Some(grant)));
+}
+
+fn keeps_secrets(read: Result<(), tenure_server::Failure>) {
+    if let Err(failure) = read {
+        assert_eq!(failure.code, Code::Invalid, "{failure}");
+        assert!(!failure.message.contains(SECRET), "{failure}");
+    }
+}
 
 fn again<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(read) = M::decode(bytes) {

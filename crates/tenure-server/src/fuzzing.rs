@@ -6,12 +6,14 @@
 //! | [`read_body`] | bodies of requests by HTTP | `http` |
 //! | [`read_place`], [`read_listing`], [`read_watching`] | their paths and queries | `http` |
 //! | [`read_dapr_body`] | requests by Dapr's API | `http` |
+//! | [`read_claim`], [`read_grant`] | what messages ask of a store | `protobuf` |
 //! | [`go_duration`] | durations as Go writes them | `duration` |
 //!
 //! The configuration is read by [`Config`], which is public: that is the target `config`.
 
 use crate::config::Config;
 pub use crate::dapr::fuzzing::{go_duration, read_dapr_body};
+pub use crate::grpc::fuzzing::{read_claim, read_grant};
 pub use crate::http::fuzzing::{read_body, read_listing, read_place, read_watching};
 
 /// The configuration with the stores of a file of components, and what was passed over.

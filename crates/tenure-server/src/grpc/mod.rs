@@ -2,6 +2,8 @@
 
 mod calls;
 mod exchange;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod health;
 mod locks;
 mod status;
