@@ -143,6 +143,14 @@ impl<'a> Stay<'a> {
         claim.wait != Some(0) && self.options.losses == Losses::AtAnyTime
     }
 
+    /// Whether a failure took so long that it may be a grant of which too little was left, and
+    /// which was given back.
+    #[must_use]
+    pub fn came_late(&self, claim: &Claim, failed: u64) -> bool {
+        let took = failed.saturating_sub(claim.asked);
+        took >= claim.ttl / 5 * 4 && self.options.losses == Losses::AtAnyTime
+    }
+
     /// Until when a claim may hold its key that waited in vain: one of its tries may have been
     /// granted when nobody listened any more, and is undone, unless the worker was killed before.
     #[must_use]

@@ -52,8 +52,8 @@ impl Checker {
             }
             Self::Linear => "every answer fits one order of events",
             Self::Waiters => {
-                "nobody waits too long, a dead holder's key is free in time, and every claim is \
-                 answered"
+                "nobody waits too long, the key of a holder that is dead or stands still is free \
+                 in time, and every claim is answered"
             }
         }
     }
@@ -109,8 +109,8 @@ pub struct Options {
     /// When the store was away, if its leases begin anew after that, in order: those that there
     /// were then last for another ttl. Never, by default.
     pub rearms: Vec<(u64, u64)>,
-    /// When each worker stood still that was stopped, and nothing else was wrong with its way to
-    /// the store: it can have prolonged nothing then. Never, by default.
+    /// When each worker stood still that was stopped, where its way to the store was well until
+    /// then: it can have prolonged nothing meanwhile. Never, by default.
     pub stops: BTreeMap<u64, Vec<(u64, u64)>>,
     /// When the machine was late, and by how much: those who work on it are late as well. Never,
     /// by default.

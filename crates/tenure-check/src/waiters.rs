@@ -178,11 +178,17 @@ fn overstayed(orphan: &Abandoned<'_>, claims: &[&Claim], stay: &Stay<'_>) -> Opt
     let later = claims.iter().filter(|other| other.grant().is_some_and(|(_, next)| next > *fence));
     let next = later.map(|other| other.asked).min().unwrap_or(u64::MAX);
     let length = ttl.saturating_add(stay.slack(*last, last.saturating_add(*ttl)));
-    // Those who were never answered may have held it after that.
-    let mut doubted = 0;
+    // Those who were never answered may have held it after that: how long all up to each of them.
+    let mut doubts: Vec<(u64, u64)> = Vec::new();
+    for (asked, until) in claims.iter().filter_map(|claim| Some((claim.asked, stay.doubt(claim)?)))
+    {
+        let before = doubts.last().map_or(0, |(_, until)| *until);
+        doubts.push((asked, until.max(before)));
+    }
     claims.iter().take_while(|claim| claim.asked < next).find_map(|claim| {
-        doubted = doubted.max(stay.doubt(claim).unwrap_or(0));
         let Answer::Held { at } = claim.answer else { return None };
+        let doubts = &doubts[..doubts.partition_point(|(asked, _)| *asked <= at)];
+        let doubted = doubts.last().map_or(0, |(_, until)| *until);
         if claim.asked <= last.saturating_add(*ttl).max(doubted) || at >= next {
             return None;
         }

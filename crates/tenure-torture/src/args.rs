@@ -10,6 +10,9 @@ use crate::dice::Dice;
 use crate::subject::{self, Subject};
 
 /// Real stores under real faults, and a verdict on what was seen.
+///
+/// A run of 20 s or more has to come to a few faults and a thousand operations, and goes on for up
+/// to three times its length until it has.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "torture")]
 pub(crate) struct Args {

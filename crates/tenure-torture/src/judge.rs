@@ -16,7 +16,7 @@ use crate::demand::Reached;
 use crate::excused::{Excused, quiet};
 use crate::job::{TTL_LONG, key};
 use crate::looks::looks;
-use crate::merge::{Merged, merge, read, read_faults};
+use crate::merge::{Merged, merge, read, read_faults, unsay};
 use crate::outages::Windows;
 use crate::questions::questions;
 use crate::tally::Tally;
@@ -104,22 +104,24 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     let mut reached = Reached::new(&lines.records, &tally, struck.len());
     let questions = questions(&lines.records, &deeds);
     lines.deeds = deeds.clone();
-    let Merged { records, away, failing, stopped, rearms } =
+    let Merged { mut records, away, failing, stopped, rearms } =
         merge(lines, &struck, place, &case.links);
-    let options = Options { stops: only(&stopped, &records), ..options(case, rearms) };
+    let options = Options { stops: sudden(&stopped, &records), ..options(case, rearms) };
     let patience = case.patience;
     let excuses = Excuses { failing: &failing, patience, stuck: &case.stuck };
     let windows = excuses.windows(&options);
     let excused = Excused::new(&records, &windows);
     reached.quiet = Some(quiet(&questions, &windows));
     let claims = grants(&records);
+    // Whoever stands in line waits for a release too.
+    let woken = case.wakes.then(|| woken::check(&History::new(records.clone()))).flatten();
+    unsay(&mut records, &deeds);
     let history = History { looks: looks(&deeds, &stopped), ..History::new(records) };
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let kept = kept::check(&history, &deeds, &claims, &away);
     let undone = (!case.is_observed).then(|| undone::check(&history, &options));
     let same = same::check(&history, &deeds, &claims);
-    let woken = case.wakes.then(|| woken::check(&history)).flatten();
     let answered = answered::check(&history, &options, &questions, excuses);
     Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
 }
@@ -137,20 +139,15 @@ fn options(case: &Case, rearms: Windows) -> Options {
     }
 }
 
-/// The stops of workers whose way to the store was well before and after.
-fn only(stopped: &BTreeMap<u64, Windows>, records: &[Record]) -> BTreeMap<u64, Windows> {
-    let at = |what: &What| {
-        let all = records.iter().filter(move |record| record.what == *what);
-        all.map(|record| (record.worker, record.at)).collect::<BTreeSet<_>>()
+/// The stops of workers whose way to the store was well until then.
+fn sudden(stopped: &BTreeMap<u64, Windows>, records: &[Record]) -> BTreeMap<u64, Windows> {
+    let begun = records.iter().filter(|record| record.what == What::Paused);
+    let begun: BTreeSet<(u64, u64)> = begun.map(|record| (record.worker, record.at)).collect();
+    let of = |(worker, windows): (&u64, &Windows)| {
+        let is_sudden = |(from, _): &&(u64, u64)| begun.contains(&(*worker, *from));
+        (*worker, windows.iter().filter(is_sudden).copied().collect())
     };
-    let (begun, over) = (at(&What::Paused), at(&What::Resumed));
-    let whole = |worker: &u64, windows: &Windows| {
-        let is_whole = |(from, until): &&(u64, u64)| {
-            begun.contains(&(*worker, *from)) && over.contains(&(*worker, *until))
-        };
-        windows.iter().filter(is_whole).copied().collect()
-    };
-    stopped.iter().map(|(worker, windows)| (*worker, whole(worker, windows))).collect()
+    stopped.iter().map(of).collect()
 }
 
 /// The ttl and the fence of every claim that was granted.
@@ -204,5 +201,25 @@ pub(crate) async fn left_over(locks: &Locks, keys: u64) -> Result<Vec<String>> {
             return Ok(left);
         }
         SystemClock.sleep_until(SystemClock.now() + LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_in_the_middle_of_something_else_is_none() {
+        let record = |worker, at, what| Record { worker, claim: 0, key: String::new(), at, what };
+        let stopped = BTreeMap::from([(1, vec![(10, 20), (50, 60)]), (2, vec![(10, 20)])]);
+        let records = [
+            record(1, 10, What::Paused),
+            record(1, 30, What::Resumed),
+            record(1, 45, What::Paused),
+            record(1, 60, What::Resumed),
+            record(2, 9, What::Paused),
+        ];
+        let found = sudden(&stopped, &records);
+        assert_eq!(found, BTreeMap::from([(1, vec![(10, 20)]), (2, vec![])]));
     }
 }

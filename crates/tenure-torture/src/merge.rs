@@ -64,8 +64,8 @@ pub(crate) struct Merged {
 /// Puts the lines together.
 ///
 /// - A time in which the store was away counts as a pause of those for whom it was.
-/// - A claim that waited is many questions: where it failed, one of them may have been granted.
-/// - So may be one that was told "held" while its network was broken.
+/// - A claim is one question or many: each that nobody was answered may have been granted, and
+///   what the claim was told in the end says nothing about it.
 /// - A force without an answer may have ended any lease that there was when it could land.
 pub(crate) fn merge(
     lines: Lines,
@@ -80,7 +80,7 @@ pub(crate) fn merge(
     records.sort_by_key(|record| record.at);
     records.retain(|record| !matches!(record.what, What::Paused | What::Resumed));
     let doubts = doubts(&records, &deeds);
-    unsay(&mut records, &deeds);
+    settle(&mut records);
     let forced = force::unanswered(&records, &deeds, &broken);
     records.extend(doubts);
     records.extend(forced);
@@ -135,9 +135,18 @@ fn doubts(records: &[Record], deeds: &[Deed]) -> Vec<Record> {
     doubts.flatten().collect()
 }
 
+/// A claim that failed has nothing by itself: what it may have got is told question by question.
+fn settle(records: &mut [Record]) {
+    for record in records {
+        if let What::Failed { unknown, .. } = &mut record.what {
+            *unknown = false;
+        }
+    }
+}
+
 /// What the store was not asked it has not said: that a key is held, to one in the line of its own
 /// process.
-fn unsay(records: &mut [Record], deeds: &[Deed]) {
+pub(crate) fn unsay(records: &mut [Record], deeds: &[Deed]) {
     let unasked = deeds.iter().filter(|deed| deed.what == Done::Unasked);
     let unasked: BTreeSet<(u64, u64)> = unasked.map(|deed| (deed.worker, deed.claim)).collect();
     for record in records {
@@ -221,10 +230,17 @@ mod tests {
     #[test]
     fn who_stood_in_line_was_told_nothing_by_the_store() {
         let unasked = Deed { worker: 1, claim: 1, key: "".into(), at: 5, what: Done::Unasked };
-        let records = vec![record(1, 1, 6, What::Held), record(1, 2, 7, What::Held)];
-        let merged = merged(records, &[], vec![unasked]);
-        let held = merged.records.iter().filter(|record| record.what == What::Held);
+        let mut records = vec![record(1, 1, 6, What::Held), record(1, 2, 7, What::Held)];
+        unsay(&mut records, &[unasked]);
+        let held = records.iter().filter(|record| record.what == What::Held);
         assert_eq!(held.map(|record| record.claim).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_failure_leaves_nothing_in_doubt_but_its_questions() {
+        let failed = |unknown| What::Failed { kind: "Unknown".into(), unknown };
+        let merged = merged(vec![record(1, 1, 6, failed(true))], &[], Vec::new());
+        assert_eq!(merged.records, [record(1, 1, 6, failed(false))]);
     }
 
     #[test]

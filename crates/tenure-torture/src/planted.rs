@@ -219,6 +219,14 @@ pub(crate) const ALL: &[Planted] = &[
         ..CLIENT
     },
     Planted {
+        name: "expires-late, stopped",
+        what: What::Store(StoreBug::ExpiresLate),
+        finder: "waiters",
+        kinds: &[Kind::WorkerPause],
+        length_min: Duration::from_secs(40),
+        ..CLIENT
+    },
+    Planted {
         name: "never-reconnects",
         what: What::Store(StoreBug::NeverReconnects),
         finder: "answered",

@@ -9,7 +9,8 @@ use tenure_testkit::servers::{Program, Server, Service};
 /// The program, which stands beside this one.
 fn program() -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("tenure");
-    ensure!(path.exists(), "there is no {}: cargo build -p tenure-cli", path.display());
+    let advice = "cargo xtask torture builds it";
+    ensure!(path.exists(), "there is no {}: {advice}", path.display());
     Ok(path)
 }
 

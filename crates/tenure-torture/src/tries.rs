@@ -34,6 +34,15 @@ struct Count {
     under_way: u32,
     granted: u32,
     held: u32,
+    /// Of how many it is written down already that nobody was answered.
+    written: u32,
+}
+
+impl Count {
+    /// How many may have been granted, and nobody was told that yet.
+    const fn open(self) -> u32 {
+        (self.under_way + self.granted).saturating_sub(self.written)
+    }
 }
 
 impl Tries {
@@ -52,38 +61,42 @@ impl Tries {
         format!("{LABEL}{claim}")
     }
 
-    /// A claim was told that it is granted: by one of its questions, and what became of others is
-    /// written down as unknown.
+    /// A claim was told that it is granted: by one of its questions, and what became of the others
+    /// is written down as unknown.
     pub(crate) fn granted(&self, claim: u64) -> io::Result<()> {
-        let Count { under_way, granted, .. } = self.end(claim);
-        self.write_if(under_way + granted > 1, claim, Done::Unheard)
+        let open = self.end(claim).open();
+        self.doubt(claim, open.saturating_sub(1))
     }
 
     /// A claim was told of a grant that its owner had before. A question that is under way may yet
     /// be granted another.
     pub(crate) fn granted_again(&self, claim: u64) -> io::Result<()> {
-        self.write_if(self.end(claim).under_way > 0, claim, Done::Unheard)
+        let Count { under_way, .. } = self.end(claim);
+        self.doubt(claim, under_way)
     }
 
     /// A claim was told that it has nothing: maybe because others of this process stood before it,
     /// and not by the store.
     pub(crate) fn refused(&self, claim: u64) -> io::Result<()> {
-        let Count { under_way, granted, held } = self.end(claim);
-        self.write_if(held == 0, claim, Done::Unasked)?;
-        self.write_if(under_way + granted > 0, claim, Done::Unheard)
+        let count = self.end(claim);
+        if count.held == 0 {
+            self.log.did(claim, "", Done::Unasked)?;
+        }
+        self.doubt(claim, count.open())
     }
 
     /// Nobody waits for what becomes of a claim.
-    pub(crate) fn abandoned(&self, claim: u64) {
-        self.end(claim);
+    pub(crate) fn abandoned(&self, claim: u64) -> io::Result<()> {
+        let open = self.end(claim).open();
+        self.doubt(claim, open)
     }
 
     fn end(&self, claim: u64) -> Count {
         self.open().remove(&claim).unwrap_or_default()
     }
 
-    fn write_if(&self, is_so: bool, claim: u64, done: Done) -> io::Result<()> {
-        if is_so { self.log.did(claim, "", done) } else { Ok(()) }
+    fn doubt(&self, claim: u64, questions: u32) -> io::Result<()> {
+        (0..questions).try_for_each(|_| self.log.did(claim, "", Done::Unheard))
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Count>> {
@@ -128,7 +141,15 @@ struct Try<'a> {
 
 impl<'a> Try<'a> {
     fn begin(tries: &'a Tries, claim: u64) -> Self {
-        tries.open().entry(claim).or_default().under_way += 1;
+        let mut all = tries.open();
+        let count = all.entry(claim).or_default();
+        // One of them is known by its claim, should the worker be killed.
+        let before = count.open();
+        count.under_way += 1;
+        count.written += before;
+        drop(all);
+        // A disk that takes nothing more ends the worker with its next line.
+        let _ = tries.doubt(claim, before);
         Self { tries, claim, fate: Fate::Unheard }
     }
 }
@@ -136,18 +157,20 @@ impl<'a> Try<'a> {
 impl Drop for Try<'_> {
     fn drop(&mut self) {
         // What its claim was told in the end was told with this one under way.
-        let mut open = self.tries.open();
-        let Some(count) = open.get_mut(&self.claim) else { return };
+        let mut all = self.tries.open();
+        let Some(count) = all.get_mut(&self.claim) else { return };
+        let open = count.open();
         count.under_way -= 1;
         match self.fate {
             Fate::Granted => count.granted += 1,
             Fate::Held => count.held += 1,
             Fate::Failed | Fate::Unheard => {}
         }
-        drop(open);
-        if self.fate == Fate::Unheard {
-            // A disk that takes nothing more ends the worker with its next line.
-            let _ = self.tries.log.did(self.claim, "", Done::Unheard);
+        count.written = count.written.min(count.under_way + count.granted);
+        let is_unheard = self.fate == Fate::Unheard && count.open() < open;
+        drop(all);
+        if is_unheard {
+            let _ = self.tries.doubt(self.claim, 1);
         }
     }
 }
@@ -250,6 +273,43 @@ mod tests {
             drop(under_way);
         });
         assert_eq!(found, [(8, Done::Unheard)]);
+    }
+
+    #[test]
+    fn each_that_is_under_way_is_in_doubt_by_itself() {
+        let found = |end: fn(&Tries) -> io::Result<()>| {
+            written(|tries| {
+                asked(tries, 8, Fate::Held);
+                let _first = Try::begin(tries, 8);
+                let _second = Try::begin(tries, 8);
+                end(tries).unwrap();
+            })
+        };
+        assert_eq!(found(|tries| tries.refused(8)), [(8, Done::Unheard), (8, Done::Unheard)]);
+        assert_eq!(found(|tries| tries.abandoned(8)).len(), 2);
+        assert_eq!(found(|tries| tries.granted(8)).len(), 1);
+    }
+
+    #[test]
+    fn all_but_one_are_in_doubt_where_nobody_lives_to_tell() {
+        let found = written(|tries| {
+            std::mem::forget(Try::begin(tries, 8));
+            std::mem::forget(Try::begin(tries, 8));
+        });
+        assert_eq!(found, [(8, Done::Unheard)]);
+    }
+
+    #[test]
+    fn what_is_written_down_once_is_not_again() {
+        let found = written(|tries| {
+            let first = Try::begin(tries, 8);
+            let second = Try::begin(tries, 8);
+            drop(first);
+            drop(second);
+            asked(tries, 8, Fate::Held);
+            tries.refused(8).unwrap();
+        });
+        assert_eq!(found.len(), 2);
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Turn {
             Ok(Err(error)) => self.told_nothing(&error),
             // Nobody was told: it is as if the worker had been killed just here.
             Ok(Ok(_)) | Err(_) => {
-                self.shared.tries.abandoned(self.claim);
+                self.shared.tries.abandoned(self.claim)?;
                 self.note(What::Failed { kind: ABANDONED.to_owned(), unknown: true })
             }
         }

@@ -69,16 +69,11 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
             Some(stay.rearmed(at.saturating_add(claim.ttl), claim.ttl))
         }
         (Answer::Granted { .. }, Some((asked, Returned::Unknown)), _) => Some(doubted(asked)),
-        (_, _, Some(killed)) if claim.answer.at().is_none_or(|at| at <= killed) => {
-            match claim.answer {
-                Answer::Failed { at, .. } => Some(doubted(at)),
-                Answer::Granted { .. } | Answer::Held { .. } | Answer::None => {
-                    Some(orphaned(killed))
-                }
-            }
+        (Answer::Failed { at, .. }, ..) => Some(doubted(at)),
+        (answer, _, Some(killed)) if answer.at().is_none_or(|at| at <= killed) => {
+            Some(orphaned(killed))
         }
         (Answer::Granted { .. } | Answer::None, ..) => Some(u64::MAX),
-        (Answer::Failed { at, .. }, ..) => Some(doubted(at)),
     }
 }
 

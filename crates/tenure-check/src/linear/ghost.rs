@@ -24,19 +24,13 @@ impl Ghost {
         let (asked, until) = match claim.answer {
             Answer::Held { at } if loses => (claim.asked, stay.afterthought(claim, at)),
             Answer::Granted { at, .. } if loses => (claim.asked, at),
-            Answer::Failed { at, unknown: false } if came_late(claim, at) => {
+            Answer::Failed { at, unknown: false } if stay.came_late(claim, at) => {
                 (claim.asked, stay.afterthought(claim, at))
             }
             _ => (claim.asked, stay.doubt(claim)?),
         };
         Some(Self { lease, asked, until })
     }
-}
-
-/// Whether a failure took so long that it may be a grant of which too little was left: that is
-/// given back, and who asked has nothing.
-fn came_late(claim: &Claim, at: u64) -> bool {
-    at.saturating_sub(claim.asked) >= claim.ttl / 5 * 4
 }
 
 /// Of states that differ only in the ghosts that they have used, the most thrifty: whatever the

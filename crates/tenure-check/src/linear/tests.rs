@@ -260,15 +260,17 @@ fn whoever_has_timed_a_lease_speaks_for_itself() {
 /// held.
 #[test]
 fn a_grant_that_came_too_late_to_be_of_use_held_the_key() {
-    let found = |took: u64| {
+    let found = |took: u64, losses| {
         let mut sample = Sample::default();
         sample.asked(1, "k", 10, 0).held(2, "k", 30, 40);
         sample.next(1, 10 + took, What::Failed { kind: "Unavailable".into(), unknown: false });
         let mut verdict = Verdict::default();
-        check(&sample.history(), &options(), &mut verdict);
+        check(&sample.history(), &Options { losses, ..options() }, &mut verdict);
         verdict.violations.len()
     };
-    assert_eq!((found(TTL), found(TTL / 3)), (0, 1));
+    assert_eq!((found(TTL, Losses::AtAnyTime), found(TTL / 3, Losses::AtAnyTime)), (0, 1));
+    // Told, it is no failure of that claim.
+    assert_eq!(found(TTL, Losses::Never), 1);
 }
 
 #[test]
