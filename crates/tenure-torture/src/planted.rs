@@ -88,7 +88,7 @@ pub(crate) const ALL: &[Planted] = &[
     Planted {
         name: "forgotten-reply",
         what: What::Client(Bug::ForgottenReply),
-        finder: "linear",
+        finder: "undone",
         style: Style::AtOnce,
         kinds: &[Kind::LostReply],
         ..CLIENT
