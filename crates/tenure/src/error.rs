@@ -16,7 +16,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// Another owner holds the key and the caller did not want to wait.
     Held,
-    /// Another owner held the key until the wait was over.
+    /// Another owner held the key until the wait was over, or others of this process came first.
     TimedOut,
     /// The lease is no longer this owner's, or can no longer be known to be. Stop the work.
     Lost,

@@ -21,6 +21,8 @@ group!("waiting":
     a_failure_does_not_hide_the_end_of_a_lease,
     a_store_that_fails_is_asked_again_soon_however_long_the_wait,
     the_wait_ends_in_time,
+    a_store_that_fails_is_no_held_key_further_down_the_line,
+    a_store_that_hangs_is_no_held_key_further_down_the_line,
     a_waiter_that_leaves_leaves_nothing_behind,
     first_come_first_served_within_a_process,
     a_hundred_waiters_are_all_served,
@@ -105,7 +107,7 @@ async fn a_store_that_fails_is_asked_again_soon_however_long_the_wait(
     let looked = || async { Ok(faults.answers(Operation::Acquire) >= 7) };
     until("the waiter to look less and less", SOON, looked).await?;
     faults.always(Operation::Acquire, Fault::ErrorBefore);
-    let asked = || async { Ok(faults.struck(Operation::Acquire) >= 5) };
+    let asked = || async { Ok(faults.struck(Operation::Acquire) >= 20) };
     until("the waiter to ask again and again", SOON, asked).await?;
     faults.heal();
     held.release().await?;
@@ -125,6 +127,47 @@ async fn the_wait_ends_in_time(subject: Subject) -> Result<()> {
         ensure!(took >= wait && took < wait + ms(2000), "waited {took:?} instead of {wait:?}");
     }
     ensure!(other.waiters("k") == 0, "one still stands in line");
+    Ok(())
+}
+
+/// What one is told that waits for a short while behind another of its process, who asks for both.
+async fn second_in_line(locks: &Locks) -> Result<ErrorKind> {
+    ensure!(locks.waiters("k") > 0, "nobody stands before it");
+    let outcome = locks.lock("k").wait(ms(50)).acquire().await;
+    Ok(outcome.err().context("granted twice")?.kind())
+}
+
+async fn a_store_that_fails_is_no_held_key_further_down_the_line(subject: Subject) -> Result<()> {
+    let holder = subject.locks().await?;
+    let (locks, faults) = subject.faulty().await?;
+    let held = holder.lock("k").acquire().await?;
+    let head = waiter(&locks);
+    waiting(&locks, 1).await?;
+    let told = |kind| {
+        let locks = &locks;
+        until("the line to know how the store is", SOON, move || async move {
+            Ok(second_in_line(locks).await? == kind)
+        })
+    };
+    told(ErrorKind::TimedOut).await?;
+    faults.always(Operation::Acquire, Fault::ErrorBefore);
+    told(ErrorKind::Unavailable).await?;
+    faults.heal();
+    told(ErrorKind::TimedOut).await?;
+    held.release().await?;
+    bounded("the head to go on", SOON, head).await???.release().await?;
+    Ok(())
+}
+
+async fn a_store_that_hangs_is_no_held_key_further_down_the_line(subject: Subject) -> Result<()> {
+    let (locks, faults) = subject.faulty().await?;
+    faults.always(Operation::Acquire, Fault::Hang);
+    let head = waiter(&locks);
+    waiting(&locks, 1).await?;
+    let told = second_in_line(&locks).await?;
+    ensure!(told == ErrorKind::Unknown, "nobody was answered, and one was told {told:?}");
+    faults.heal();
+    bounded("the head to go on", SOON, head).await???.release().await?;
     Ok(())
 }
 

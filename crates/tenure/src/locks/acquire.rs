@@ -1,7 +1,7 @@
 //! Asking for a lease until it is granted, refused for good, or the wait is over.
 
-use std::convert::Infallible;
-use std::future::pending;
+mod in_line;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +18,13 @@ use crate::locks::events::EventKind;
 use crate::locks::guard::{Granted, Guard};
 use crate::locks::keep::Terms;
 use crate::locks::order::{Order, Waiting};
-use crate::locks::queue::Place;
+use crate::locks::queue::Told;
 use crate::owned::Owned;
 use crate::planted::{self, Bug};
 use crate::watch::Watch;
 
 /// No loop without a sleep, whatever a store says is left of a lease.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-
-/// For how long a guard of this process is waited for before the store is asked to call.
-const SOON: Duration = Duration::from_millis(10);
 
 /// The state of one acquire.
 struct Asking<'a> {
@@ -115,60 +112,6 @@ impl<'a> Asking<'a> {
         }
     }
 
-    async fn stand_in_line(&mut self) -> Result<Place> {
-        let limits = &self.engine.context.options.limits;
-        let place = self.engine.queue.join(self.key(), limits.waiters_per_key)?;
-        if place.is_head() {
-            return Ok(place);
-        }
-        let clock = &*self.engine.context.clock;
-        let too_late = async {
-            match self.deadline {
-                Some(deadline) => clock.sleep_until(deadline).await,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = place.turn() => return Ok(place),
-            () = too_late => {}
-            never = self.show_moves(&place) => match never {},
-        }
-        (_, self.seen) = place.look();
-        Err(self.timed_out())
-    }
-
-    async fn show_moves(&self, place: &Place) -> Infallible {
-        if self.order.on_wait.is_none() {
-            return pending().await;
-        }
-        let clock = &*self.engine.context.clock;
-        place.moves(clock, |ahead, held_by| self.show(ahead, held_by)).await
-    }
-
-    /// While a guard of this process believes, the store would only refuse. So this is told of
-    /// the guard's end without a question, and of all else that wakes a waiter as well.
-    async fn await_own_guard(&mut self) -> Result<()> {
-        let clock = Arc::clone(&self.engine.context.clock);
-        let Some(mut departure) = self.engine.stays.of(self.key(), &*clock) else { return Ok(()) };
-        // Most guards that are handed down a line go at once.
-        let soon = self.deadline.map_or(SOON, |deadline| SOON.min(deadline.since(clock.now())));
-        if within(&*clock, soon, departure.done(&*clock)).await.is_ok() {
-            return Ok(());
-        }
-        self.held(departure.status(&*clock))?;
-        self.check_deadline()?;
-        let called = async {
-            self.subscribe().await;
-            self.rest().await
-        };
-        tokio::select! {
-            biased;
-            () = departure.done(&*clock) => Ok(()),
-            outcome = called => outcome,
-        }
-    }
-
     /// One question to the store. Its outcome is known, or stays in doubt until it is undone.
     async fn ask(&mut self) -> Result<Answer> {
         let context = &self.engine.context;
@@ -196,7 +139,7 @@ impl<'a> Asking<'a> {
     fn cut_short(&self) -> Result<Answer> {
         match &self.seen {
             Some(status) if self.outage.is_none() => Ok(Answer::Held(status.clone())),
-            _ => Err(Error::unknown("the wait ended without an answer from the store")),
+            _ => Err(unanswered()),
         }
     }
 
@@ -328,6 +271,7 @@ impl<'a> Asking<'a> {
             drop(guard);
             return self.held(status).map(|()| None);
         }
+        self.engine.queue.tell(self.key(), Told::Granted);
         context.tell(self.key(), EventKind::Granted { fence: status.fence, waited: Some(waited) });
         Ok(Some(guard.with_doubt(std::mem::take(&mut self.doubt))))
     }
@@ -335,7 +279,7 @@ impl<'a> Asking<'a> {
     fn held(&mut self, status: Status) -> Result<()> {
         let context = &self.engine.context;
         let now = context.clock.now();
-        self.outage = None;
+        let was_away = self.outage.take().is_some();
         self.expiry = Some(now + status.remaining);
         let first = self.seen.is_none();
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
@@ -346,8 +290,8 @@ impl<'a> Asking<'a> {
             context.tell(self.key(), kind);
         }
         let holder = status.holder.clone();
-        if changed {
-            self.engine.queue.tell(self.key(), &status);
+        if changed || was_away {
+            self.engine.queue.tell(self.key(), Told::Held(status.clone()));
         }
         self.seen = Some(status);
         if self.order.wait == Some(Duration::ZERO) {
@@ -370,10 +314,9 @@ impl<'a> Asking<'a> {
         if error.retry() == Retry::Never || too_long || once {
             return Err(error);
         }
-        // How long the key was held says nothing about how soon the store is back.
-        if self.outage.is_none() {
-            self.looks = 0;
-        }
+        // How long the key was held, or the store away, says nothing about how soon it is back.
+        self.looks = if self.outage.is_some() { self.looks.min(1) } else { 0 };
+        self.engine.queue.tell(self.key(), Told::Failed(error.clone()));
         self.outage = Some((since, error));
         Ok(())
     }
@@ -449,6 +392,10 @@ impl<'a> Asking<'a> {
             on_wait(&Waiting { key, ahead, held_by });
         }
     }
+}
+
+fn unanswered() -> Error {
+    Error::unknown("the wait ended without an answer from the store")
 }
 
 impl Drop for Asking<'_> {

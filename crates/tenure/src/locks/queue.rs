@@ -37,8 +37,27 @@ struct Line {
     // Ordered, so that the head is the first and one that leaves from the middle costs little.
     // Whoever was first from the start needs no signal.
     places: BTreeMap<u64, Option<Arc<Notify>>>,
-    /// Who holds the key, as its head has last seen it.
-    held_by: Option<Status>,
+    told: Option<Told>,
+}
+
+/// What the head of a line was told last. The others of the line have nothing else to go by.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// Another holds the key.
+    Held(Status),
+    /// The head was granted it.
+    Granted,
+    /// The store failed.
+    Failed(Error),
+}
+
+impl Told {
+    fn held_by(&self) -> Option<&Status> {
+        match self {
+            Self::Held(status) => Some(status),
+            Self::Granted | Self::Failed(_) => None,
+        }
+    }
 }
 
 impl Line {
@@ -65,10 +84,10 @@ impl Queue {
         Ok(Place { queue: Arc::clone(self), key: key.clone(), ticket, turn })
     }
 
-    /// Tells whoever stands in line who holds the key.
-    pub(crate) fn tell(&self, key: &Key, held_by: &Status) {
+    /// Tells whoever stands in line for the key what its head was told.
+    pub(crate) fn tell(&self, key: &Key, told: Told) {
         if let Some(line) = self.lines().get_mut(key) {
-            line.held_by = Some(held_by.clone());
+            line.told = Some(told);
         }
     }
 
@@ -125,7 +144,8 @@ impl Place {
     ) -> Infallible {
         let mut shown = None;
         loop {
-            let (ahead, held_by) = self.look();
+            let (ahead, told) = self.look();
+            let held_by = told.as_ref().and_then(Told::held_by).cloned();
             let now = Some((ahead, held_by.as_ref().map(|status| status.fence)));
             if shown != now {
                 show(ahead, held_by);
@@ -136,11 +156,11 @@ impl Place {
         }
     }
 
-    /// How many stand before this place, and who holds the key.
-    pub(crate) fn look(&self) -> (usize, Option<Status>) {
+    /// How many stand before this place, and what their head was told.
+    pub(crate) fn look(&self) -> (usize, Option<Told>) {
         let lines = self.queue.lines();
         let Some(line) = lines.get(&self.key) else { return (0, None) };
-        (line.places.range(..self.ticket).count(), line.held_by.clone())
+        (line.places.range(..self.ticket).count(), line.told.clone())
     }
 }
 

@@ -86,7 +86,7 @@ impl Cell {
     }
 
     /// The ttl of the lease; `None` when no one holds the key.
-    #[cfg(any(test, feature = "_register"))]
+    #[cfg(feature = "_register")]
     pub(crate) fn ttl(&self) -> Option<Duration> {
         self.lease.as_ref().map(|held| Duration::from_millis(held.ttl_ms))
     }

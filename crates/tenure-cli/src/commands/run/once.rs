@@ -7,6 +7,7 @@
 //! release with it is for that lease alone. The outcome is a lease of its own because a lease's
 //! label cannot be changed, and there must be no moment without the first.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::json;
@@ -235,14 +236,19 @@ async fn release_seen(locks: &Locks, name: &str, owner: &Owner) -> tenure::Resul
 
 /// The fence at the end of a label. What stands before is of the holder, and may be anything.
 fn fence_behind(label: &str, mark: &str) -> Option<Fence> {
-    label.rsplit_once(mark)?.1.parse().ok().map(Fence::new)
+    number(label.rsplit_once(mark)?.1).map(Fence::new)
 }
 
 /// The code in an outcome's label, if it is that of this grant.
 fn exit_in(label: &str, fence: Fence) -> Option<u8> {
     let (rest, of) = label.rsplit_once(OF)?;
     let (_, code) = rest.rsplit_once(EXIT)?;
-    (of == fence.to_string()).then_some(code.parse().ok()?)
+    number(code).filter(|_| of == fence.to_string())
+}
+
+/// A number as it is written here: with no sign, and with no zeros before it.
+fn number<T: FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|number: &T| number.to_string() == text)
 }
 
 fn stirring() -> Failure {
@@ -263,6 +269,62 @@ mod tests {
         assert_eq!(exit_in("exit 9 of fence 17/1 exit 0 of fence 17", fence), Some(0));
         assert_eq!(exit_in("host/1", fence), None);
         assert_eq!(fence_behind("begun under fence 3/1 begun under fence 17", BEGUN), Some(fence));
+    }
+
+    /// Numbers by chance, and the same ones in every run.
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(self.0 >> 33).unwrap() % end
+        }
+    }
+
+    /// What labels are made of, and what looks like it.
+    const PARTS: [&str; 16] = [
+        BEGUN, EXIT, OF, "exit", "of", " ", "\u{a0}", "+", "-", "0", "00", "7", "17", "256",
+        "\u{661}", "host/1",
+    ];
+
+    /// A label with up to three of its parts put in, left out or changed.
+    fn changed(label: &[&str], chance: &mut Chance) -> String {
+        let mut parts = label.to_vec();
+        for _ in 0..chance.below(4) {
+            let from = chance.below(parts.len() + 1);
+            let to = parts.len().min(from + chance.below(2));
+            let part = PARTS.get(chance.below(PARTS.len() + 4)).copied();
+            drop(parts.splice(from..to, part));
+        }
+        parts.concat()
+    }
+
+    /// Whoever may write into the store can write any label there.
+    #[test]
+    fn nothing_is_read_from_a_label_but_what_is_written_here() {
+        let mut chance = Chance(7);
+        let mut passed_over = 0;
+        for _ in 0..50_000 {
+            let exit = u8::try_from(chance.below(256)).unwrap();
+            let number = Fence::new(u64::try_from(chance.below(20)).unwrap());
+            let (code, fence) = (exit.to_string(), number.to_string());
+            let outcome = ["host/1 ", EXIT, &code, OF, &fence];
+            assert_eq!(exit_in(&outcome.concat(), number), Some(exit));
+            assert_eq!(fence_behind(&outcome.concat(), OF), Some(number));
+            let begun = ["host/1 ", BEGUN, &fence];
+            assert_eq!(fence_behind(&begun.concat(), BEGUN), Some(number));
+            for (label, mark) in [(&outcome[..], OF), (&begun[..], BEGUN)] {
+                let label = changed(label, &mut chance);
+                if let Some(exit) = exit_in(&label, number) {
+                    assert!(label.ends_with(&format!("{EXIT}{exit}{OF}{fence}")), "{label:?}");
+                }
+                match fence_behind(&label, mark) {
+                    Some(of) => assert!(label.ends_with(&format!("{mark}{of}")), "{label:?}"),
+                    None => passed_over += 1,
+                }
+            }
+        }
+        assert!((10_000..90_000).contains(&passed_over), "{passed_over}");
     }
 
     async fn begin(locks: &Locks, lock: &Guard) -> Turn {
