@@ -1,13 +1,17 @@
 //! Requests by HTTP and by Dapr's API: what is wrong with a body is told with a place in it and
-//! without its values, and what was encoded into a path or a query is read as it was.
+//! without its values, and what was encoded into a path or a query is read as it was. Of Dapr's
+//! paths only the slashes are taken away that are too many.
 
 #![no_main]
 
+use http::Uri;
 use libfuzzer_sys::fuzz_target;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tenure_api::Code;
-use tenure_server::fuzzing::{read_body, read_dapr_body, read_listing, read_place, read_watching};
+use tenure_server::fuzzing::{
+    read_body, read_dapr_body, read_listing, read_place, read_watching, tidied_address,
+};
 
 // The kind, a line with a key, and a body.
 fuzz_target!(|bytes: &[u8]| {
@@ -39,6 +43,11 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = read_place(&uri);
     }
     queries(key);
+    for front in ["", "//v1.0/", "/v1.0-alpha1//", "///v1.0-alpha2/"] {
+        if let Ok(uri) = format!("{front}{key}").parse() {
+            slashes(&uri);
+        }
+    }
     let path = format!("/v1/locks/{}", utf8_percent_encode(key, NON_ALPHANUMERIC));
     if let Ok(uri) = path.parse() {
         let (read, namespace, store) = read_place(&uri).unwrap();
@@ -62,6 +71,38 @@ fn queries(text: &str) {
     if let Ok(uri) = format!("/v1/events?prefix={encoded}").parse() {
         assert_eq!(read_watching(&uri).unwrap(), text);
     }
+}
+
+/// What is named stays as it was, and so do the slashes of a resource, which may have any.
+fn slashes(uri: &Uri) {
+    let names = |uri: &Uri| -> Vec<String> {
+        let names = uri.path().split('/').filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    };
+    let named = names(uri);
+    let version = named.first().map(String::as_str);
+    let is_daprs = matches!(version, Some("v1.0" | "v1.0-alpha1" | "v1.0-alpha2"));
+    let tidied = tidied_address(uri);
+    assert_eq!(tidied.is_some(), is_daprs, "{uri}");
+    let Some(tidied) = tidied else { return };
+    assert_eq!(names(&tidied), named);
+    assert_eq!(tidied.query(), uri.query());
+    assert_eq!(tidied_address(&tidied).as_ref(), Some(&tidied));
+    assert!(!tidied.path().starts_with("//"), "{tidied}");
+    if version == Some("v1.0-alpha2") {
+        assert_eq!(resource(tidied.path()), resource(uri.path()));
+    } else {
+        assert!(!tidied.path().ends_with('/'), "{tidied}");
+    }
+}
+
+/// What stands behind the version, the word `lock` and the store, and one slash.
+fn resource(path: &str) -> &str {
+    let behind = (0..3).fold(path, |rest, _| {
+        let named = rest.trim_start_matches('/');
+        named.find('/').map_or("", |end| &named[end..])
+    });
+    behind.strip_prefix('/').unwrap_or(behind)
 }
 
 const SECRET: &str = "hunter2, expected hunter2 at line 2";

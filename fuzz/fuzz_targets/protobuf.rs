@@ -1,14 +1,15 @@
 //! The messages of tenure's and Dapr's API: what is read can be written, and reads as the same; and
-//! what is wrong with what one asks of a store is told without its owner.
+//! what is wrong with what one asks for is told without its owner.
 
 #![no_main]
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use tenure_api::{Code, dapr_v1, tenure_v1};
-use tenure_server::fuzzing::{read_claim, read_grant};
+use tenure_server::fuzzing::{read_claim, read_grant, read_hold, read_lock};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
@@ -55,6 +56,8 @@ const READERS: &[fn(&[u8])] = &[
     again::<dapr_v1::SetMetadataRequest>,
     claims,
     grants,
+    locks,
+    holds,
 ];
 
 const SECRET: &str = "hunter2, which is in no other field";
@@ -69,6 +72,24 @@ fn grants(bytes: &[u8]) {
     let Ok(mut grant) = tenure_v1::StoredGrant::decode(bytes) else { return };
     grant.owner.insert_str(0, SECRET);
     keeps_secrets(read_grant(Some(grant)));
+}
+
+fn locks(bytes: &[u8]) {
+    let Ok(mut request) = tenure_v1::LockRequest::decode(bytes) else { return };
+    request.lock_id.insert_str(0, SECRET);
+    let asked = request.ttl;
+    keeps_secrets(read_lock(request).map(|ttl| means(asked, ttl)));
+}
+
+fn holds(bytes: &[u8]) {
+    let Ok(request) = tenure_v1::HoldRequest::decode(bytes) else { return };
+    let asked = request.ttl;
+    keeps_secrets(read_hold(request).map(|ttl| means(asked, ttl)));
+}
+
+fn means(asked: Option<prost_types::Duration>, ttl: Option<Duration>) {
+    let asked = asked.map(|asked| Duration::try_from(asked).unwrap());
+    assert_eq!(asked, ttl);
 }
 
 fn keeps_secrets(read: Result<(), tenure_server::Failure>) {

@@ -1,4 +1,4 @@
-//! Documents, for the targets in `fuzz/`. No part of the API.
+//! Documents and the functions of the protocol, for the targets in `fuzz/`. No part of the API.
 
 use serde_json::{Map, Value, json};
 
@@ -8,6 +8,7 @@ use crate::fault::Fault;
 pub use crate::gateway::fuzzing::{handed_on, passed_on};
 use crate::protocol::{NAME, VERSION};
 use crate::request::{Asked, Given, Malformed, Request};
+pub use crate::system::fuzzing::{Errand, SystemFunctions};
 
 /// A request that was read.
 #[derive(Debug)]
@@ -27,14 +28,13 @@ pub struct Refused {
     pub faults: Vec<Fault>,
 }
 
-/// Reads a body.
+/// Reads a body. `is_system` says whether its function is one of the protocol itself.
 ///
 /// # Errors
 /// As callers of the service get them.
-pub fn read_request(body: &[u8]) -> Result<ReadRequest, Refused> {
+pub fn read_request(body: &[u8], is_system: bool) -> Result<ReadRequest, Refused> {
     let request = Request::read(body).map_err(|Malformed { id, faults }| Refused { id, faults })?;
-    let setting =
-        Setting { function: &request.function, is_system: false, unknown: Unknown::Refuse };
+    let setting = Setting { function: &request.function, is_system, unknown: Unknown::Refuse };
     let refused = Wishes::read(&request.extensions, setting).err();
     let given = request.given().map_err(|Malformed { id, faults }| Refused { id, faults })?;
     Ok(ReadRequest { written: written(request, given), refused })

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::passed::Passed;
 use super::under_lock::{AboutLock, Left, under_lock};
-use crate::extension::{Setting, Unknown, Wishes};
+use crate::extension::{Setting, Unknown, Wishes, check_spelling};
 use crate::request::{LOCK, Request};
 use crate::response::Told;
 
@@ -16,6 +16,7 @@ use crate::response::Told;
 #[must_use]
 pub fn handed_on(body: &[u8], key: &str, fence: u64, remaining: Duration) -> Option<Bytes> {
     let request = Request::read(body).ok()?;
+    check_spelling(&request.extensions).ok()?;
     let setting =
         Setting { function: &request.function, is_system: false, unknown: Unknown::Ignore };
     let wishes = Wishes::read(&request.extensions, setting).ok()?;

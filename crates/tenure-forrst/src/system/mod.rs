@@ -3,6 +3,8 @@
 mod cancel;
 mod diagnostics;
 mod discovery;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod locks;
 
 use serde_json::{Map, Value};

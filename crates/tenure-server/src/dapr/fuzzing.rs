@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::go_duration::parse;
-pub use super::http::fuzzing::read_dapr_body;
+pub use super::http::fuzzing::{read_dapr_body, tidied_address};
 
 /// Reads a duration as Go writes it; `None` for one that is not positive.
 ///

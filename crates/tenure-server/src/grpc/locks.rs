@@ -121,7 +121,7 @@ impl LockService for LockGrpc {
     }
 }
 
-fn lock_order(request: LockRequest) -> Result<Order, Failure> {
+pub(super) fn lock_order(request: LockRequest) -> Result<Order, Failure> {
     let renewal = match request.renewal() {
         WireRenewal::Unspecified | WireRenewal::Server => Renewal::Server,
         WireRenewal::Client => Renewal::Client,
@@ -139,7 +139,7 @@ fn lock_order(request: LockRequest) -> Result<Order, Failure> {
     })
 }
 
-fn hold_order(request: HoldRequest) -> Result<Order, Failure> {
+pub(super) fn hold_order(request: HoldRequest) -> Result<Order, Failure> {
     Ok(Order {
         place: place(request.target)?,
         ttl: duration("ttl", request.ttl)?,

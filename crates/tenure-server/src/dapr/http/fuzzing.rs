@@ -1,11 +1,19 @@
-//! Bodies of requests, for the fuzz targets.
+//! Addresses and bodies of requests, for the fuzz targets.
 
 use axum::body::Body;
 use futures_util::FutureExt;
+use http::Uri;
 use serde::de::DeserializeOwned;
 
 use super::json::{LockBody, ReleaseBody, TryLockBody, UnlockBody, json};
+use super::tidied;
 use crate::dapr::failure::DaprFailure;
+
+/// The address without the slashes that are too many; `None` when it is not one of Dapr's.
+#[must_use]
+pub fn tidied_address(uri: &Uri) -> Option<Uri> {
+    tidied(uri)
+}
 
 /// Reads the body of a request of one kind.
 ///

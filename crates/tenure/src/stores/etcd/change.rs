@@ -18,7 +18,7 @@ use super::client::Client;
 use super::error::Remedy;
 use super::known::Standing;
 use super::spares::EtcdLease;
-use super::store::{EtcdStore, TRIES};
+use super::store::{EtcdStore, TRIES, numbered};
 use super::wire::{
     Compare, DeleteRangeRequest, Header, LeaseGrantRequest, LeaseKeepAliveRequest,
     LeaseKeepAliveResponse, LeaseRevokeRequest, Op, PutRequest, RangeRequest, RequestOp, Target,
@@ -26,7 +26,6 @@ use super::wire::{
 };
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result, Retry};
-use crate::fence::Fence;
 use crate::key::Key;
 use crate::rule::Record;
 use crate::stores::cell::Cell;
@@ -96,7 +95,7 @@ impl EtcdStore {
                 self.spare(lease);
                 return Ok(Step::Other(self.found(key, &answer)?));
             }
-            let done = written(&answer, old, record, lease, sent);
+            let done = written(&answer, old, record, lease, sent)?;
             let is_sure = is_enough || (is_alive && self.clock.now() < was_until);
             return if is_sure { Ok(Step::Done(done)) } else { self.settle(key, done).await };
         }
@@ -197,8 +196,9 @@ impl EtcdStore {
 
     fn found(&self, key: &Key, answer: &TxnResponse) -> Result<Option<Standing>> {
         let range = answer.responses.first().and_then(|response| response.range.as_ref());
-        let pair = range.and_then(|range| range.kvs.first());
-        pair.map(|pair| self.standing(key, pair)).transpose()
+        let text = "etcd does not say what stands under the key";
+        let range = range.ok_or_else(|| Error::new(ErrorKind::Damaged, text))?;
+        range.kvs.first().map(|pair| self.standing(key, pair)).transpose()
     }
 
     async fn grant(&self, asked: i64) -> Result<EtcdLease> {
@@ -243,12 +243,13 @@ fn written(
     record: Record,
     lease: EtcdLease,
     sent: Moment,
-) -> Standing {
+) -> Result<Standing> {
     let revision = answer.header.unwrap_or_default().revision;
-    let created = Fence::new(u64::try_from(revision).unwrap_or(0));
+    let text = "the key was written, and etcd does not say as which change";
+    let created = numbered(revision).ok_or_else(|| Error::unknown(text))?;
     let fence = old.map_or(created, |old| old.record.fence);
     let record = Record { fence, deadline: sent + record.ttl, ..record };
-    Standing { record, revision, lease }
+    Ok(Standing { record, revision, lease })
 }
 
 /// Whatever comes after a write that was made, it is not as if nothing had been changed.
@@ -280,6 +281,79 @@ fn seconds(ttl: Duration) -> i64 {
 
 pub(super) fn whole(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use prost::Message;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::super::store::fuzzing::unopened;
+    use super::{
+        Error, EtcdLease, EtcdStore, Key, LeaseKeepAliveResponse, Moment, Record, Result, Standing,
+        TxnResponse, counts, term, written,
+    };
+
+    /// Reads the answers to transactions, without a connection.
+    #[derive(Debug)]
+    pub struct EtcdReader {
+        store: EtcdStore,
+        key: Key,
+        /// It runs nothing, and must not end before the store.
+        _runtime: Runtime,
+    }
+
+    /// What stands under a key: a record, its revision and its etcd lease.
+    pub type EtcdStanding = (Record, i64, i64);
+
+    impl EtcdReader {
+        /// One for a key.
+        ///
+        /// # Errors
+        /// `Unavailable` without a runtime.
+        pub fn new(key: &Key) -> Result<Self> {
+            let runtime = Builder::new_current_thread().build().map_err(|error| {
+                Error::unavailable("there is no runtime to be had").caused_by(error)
+            })?;
+            let entered = runtime.enter();
+            let store = unopened()?;
+            drop(entered);
+            Ok(Self { store, key: key.clone(), _runtime: runtime })
+        }
+
+        /// What an answer says of the key; `None` when it cannot be read.
+        #[must_use]
+        pub fn found(&self, answer: &[u8]) -> Option<Result<Option<EtcdStanding>>> {
+            let answer = TxnResponse::decode(answer).ok()?;
+            Some(self.store.found(&self.key, &answer).map(|found| found.map(standing)))
+        }
+    }
+
+    /// What stands under a key of which a grant was answered so, or a renewal of what stood there;
+    /// `None` when it was not made.
+    #[must_use]
+    pub fn etcd_granted(
+        answer: &[u8],
+        record: Record,
+        old: Option<Record>,
+    ) -> Option<Result<EtcdStanding>> {
+        let answer = TxnResponse::decode(answer).ok().filter(|answer| answer.succeeded)?;
+        let (lease, sent) = (EtcdLease::found(7), Moment::from_nanos(0));
+        let old = old.map(|record| Standing { record, revision: 1, lease });
+        Some(written(&answer, old.as_ref(), record, lease, sent).map(standing))
+    }
+
+    /// Whether a keep-alive counts that was answered so, while a transaction was.
+    #[must_use]
+    pub fn etcd_counts(alive: &[u8], answer: &[u8]) -> Option<bool> {
+        let alive = LeaseKeepAliveResponse::decode(alive).ok()?;
+        let answer = TxnResponse::decode(answer).ok()?;
+        Some(counts(&Ok(alive), term(answer.header)))
+    }
+
+    fn standing(standing: Standing) -> EtcdStanding {
+        (standing.record, standing.revision, standing.lease.id)
+    }
 }
 
 #[cfg(test)]

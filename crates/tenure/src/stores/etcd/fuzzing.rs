@@ -2,6 +2,9 @@
 
 use prost::Message;
 
+pub use super::change::fuzzing::{EtcdReader, EtcdStanding, etcd_counts, etcd_granted};
+pub use super::probe::fuzzing::etcd_version;
+pub use super::watcher::fuzzing::EtcdWaiters;
 use super::wire::{
     AuthenticateResponse, LeaseGrantResponse, LeaseKeepAliveResponse, LeaseTimeToLiveResponse,
     MemberListResponse, RangeResponse, StatusResponse, TxnResponse, WatchResponse,

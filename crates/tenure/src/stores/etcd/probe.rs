@@ -141,6 +141,19 @@ fn judge(version: Version, members: Option<usize>) -> Vec<Finding> {
     findings
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use super::{Finding, Result, Version, judge};
+
+    /// What is found in the version of an etcd with so many voting members.
+    ///
+    /// # Errors
+    /// As the store gets them.
+    pub fn etcd_version(text: &str, members: Option<usize>) -> Result<Vec<Finding>> {
+        Version::parse(text).map(|version| judge(version, members))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -87,7 +87,11 @@ impl EtcdStore {
             }
             return Ok(known);
         }
-        let fence = Fence::new(u64::try_from(pair.create_revision).unwrap_or(0));
+        let numbers = [pair.create_revision, pair.mod_revision].map(numbered);
+        let [Some(fence), Some(_)] = numbers else {
+            let text = "etcd does not say by which change the key was written";
+            return Err(Error::new(ErrorKind::Damaged, text));
+        };
         let record = Cell::decode(&pair.value)?.record(fence, |ttl| now + ttl)?;
         let record = record.ok_or_else(|| {
             let text = "the entry under this key names no holder: force-release the key";
@@ -300,6 +304,11 @@ fn next(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
+/// A change of etcd as a fence: none has the number 0.
+pub(super) fn numbered(revision: i64) -> Option<Fence> {
+    u64::try_from(revision).ok().filter(|number| *number > 0).map(Fence::new)
+}
+
 /// The first name after all that begin with this one.
 fn past(mut name: Vec<u8>) -> Vec<u8> {
     while let Some(last) = name.pop() {
@@ -310,6 +319,27 @@ fn past(mut name: Vec<u8>) -> Vec<u8> {
     }
     // All names.
     vec![0]
+}
+
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use super::{
+        Arc, Client, Clock, EtcdOptions, EtcdStore, Known, Result, Spares, StoreInfo, Watcher,
+    };
+    use crate::clock::SystemClock;
+    use crate::store::{Capabilities, Timing};
+
+    /// A store that asks nobody, to read answers with. It must be made within a runtime.
+    pub(in super::super) fn unopened() -> Result<EtcdStore> {
+        let options = EtcdOptions::new("etcd://nobody")?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let client = Arc::new(Client::new(&options, Arc::clone(&clock))?);
+        let info = StoreInfo::new("etcd", Timing::Store, Capabilities::default(), Vec::new());
+        let prefix = options.prefix;
+        let watcher = Watcher::start(Arc::clone(&client), Arc::clone(&clock), prefix.clone());
+        let (spares, known) = (Spares::default(), Known::default());
+        Ok(EtcdStore { info, clock, client, prefix, spares, known, watcher })
+    }
 }
 
 #[cfg(test)]

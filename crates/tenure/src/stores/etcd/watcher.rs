@@ -291,6 +291,62 @@ fn refusal(answer: &WatchResponse) -> Error {
     Error::unavailable("etcd refused the watch")
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use futures_util::FutureExt;
+    use prost::Message;
+
+    use super::{Key, Result, Session, Watch, WatchHub, WatchResponse, oneshot};
+
+    /// Waiters for keys, whose watches are on one stream.
+    #[derive(Debug)]
+    pub struct EtcdWaiters {
+        session: Session,
+        waiters: Vec<Watch>,
+    }
+
+    impl EtcdWaiters {
+        /// So many, each for a key of its own, which have just asked for their watches.
+        #[must_use]
+        pub fn new(count: usize) -> Self {
+            let hub = WatchHub::default();
+            let mut session = Session::new("p/".to_owned(), hub.clone());
+            let keys = (0..count).map(|number| Key::stored(number.to_string()));
+            let waiters = keys.map(|key| {
+                let (stands, _) = oneshot::channel();
+                session.create(&key, Some(stands));
+                hub.watch(&key)
+            });
+            let waiters = waiters.collect();
+            Self { session, waiters }
+        }
+
+        /// Takes an answer; `None` when it cannot be read.
+        ///
+        /// # Errors
+        /// Why the stream has to end.
+        pub fn take(&mut self, answer: &[u8]) -> Option<Result<()>> {
+            let answer = WatchResponse::decode(answer).ok()?;
+            Some(self.session.take(&answer))
+        }
+
+        /// Those who were woken since this was asked last.
+        pub fn woken(&mut self) -> Vec<usize> {
+            let mut woken = Vec::new();
+            for (number, waiter) in self.waiters.iter_mut().enumerate() {
+                woken.extend(waiter.changed().now_or_never().map(|()| number));
+            }
+            woken
+        }
+
+        /// How many watches have been asked for since this was asked last.
+        pub fn asked(&mut self) -> usize {
+            let orders = self.session.outbox.as_mut();
+            orders.map_or(0, |orders| std::iter::from_fn(|| orders.try_recv().ok()).count())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::wire::Event;

@@ -280,6 +280,36 @@ fn told_of_storage(config: &Config, options: &NatsOptions, version: Version) -> 
     findings
 }
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing {
+    use super::super::link::answer;
+    use super::{Made, NatsOptions, Result, Told, Version, examine};
+    use crate::store::{Capabilities, StoreInfo};
+
+    /// Whether a server of this version is trusted to end single messages in time.
+    #[must_use]
+    pub fn nats_expires(version: &str) -> bool {
+        Version::parse(version).expires_reliably()
+    }
+
+    /// What a bucket is worth of which a server of this version tells so; or why it does not fit.
+    /// `None` when nothing is told that can be read.
+    #[must_use]
+    pub fn nats_bucket(
+        payload: &[u8],
+        options: &NatsOptions,
+        version: &str,
+    ) -> Option<Result<StoreInfo>> {
+        let Told { config, created } = answer(payload).ok()?.ok()?;
+        let made = Made { created, connection: 1 };
+        let bucket = examine(&config, options, Version::parse(version), made);
+        Some(bucket.map(|bucket| {
+            let capabilities = Capabilities { durable: bucket.is_durable, ..Default::default() };
+            StoreInfo::new("nats", bucket.timing, capabilities, bucket.findings)
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 use async_nats::jetstream::publish::PublishAck;
 
+pub use super::bucket::fuzzing::{nats_bucket, nats_expires};
 use super::link::answer;
 use super::register::{entry, found};
 use super::subject;

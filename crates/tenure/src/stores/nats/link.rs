@@ -13,8 +13,8 @@ use async_nats::{
     Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, ServerAddr,
     ServerError, Subscriber,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -218,14 +218,23 @@ impl Link {
     }
 }
 
-/// Reads what the server answered: with what was asked for, or with an error.
+/// Reads what the server answered: with what was asked for, or with an error. What says that
+/// something went wrong in words that nobody here knows is neither.
 pub(super) fn answer<T: DeserializeOwned>(
     payload: &[u8],
 ) -> Result<Result<T, jetstream::Error>, Silence> {
+    #[derive(Deserialize)]
+    struct Says {
+        error: Option<IgnoredAny>,
+    }
+    let unreadable = Silence::NoAnswer("NATS gave an answer that cannot be read");
     match serde_json::from_slice(payload) {
-        Ok(Response::Ok(value)) => Ok(Ok(value)),
+        Ok(Response::Ok(value)) => match serde_json::from_slice(payload) {
+            Ok(Says { error: None }) => Ok(Ok(value)),
+            _ => Err(unreadable),
+        },
         Ok(Response::Err { error }) => Ok(Err(error)),
-        Err(_) => Err(Silence::NoAnswer("NATS gave an answer that cannot be read")),
+        Err(_) => Err(unreadable),
     }
 }
 
@@ -274,6 +283,8 @@ mod tests {
         let refused = br#"{"error":{"code":400,"err_code":10071},"stream":"KV_t","seq":0}"#;
         let refused = answer::<jetstream::publish::PublishAck>(refused).unwrap().unwrap_err();
         assert_eq!(refused.error_code(), jetstream::ErrorCode::STREAM_WRONG_LAST_SEQUENCE);
-        assert!(answer::<jetstream::publish::PublishAck>(b"+OK").is_err());
+        for odd in ["+OK", r#"{"error":"no","stream":"KV_t","seq":7}"#, r#"["KV_t",7]"#] {
+            assert!(answer::<jetstream::publish::PublishAck>(odd.as_bytes()).is_err(), "{odd}");
+        }
     }
 }

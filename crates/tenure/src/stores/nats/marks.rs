@@ -169,11 +169,11 @@ impl Shared {
             let found = self.ask::<Found>("STREAM.MSG.GET", &body).await?;
             let message = found.and_then(|found| StreamMessage::try_from(found.message).ok());
             let Some(message) = message else { return Ok(()) };
-            next = message.sequence + 1;
+            next = message.sequence.saturating_add(1);
             if frees(&message.headers) {
                 let written = Written { making, sequence: message.sequence };
                 // By the clock of the server alone.
-                let is_old = message.time + MARKER_TTL <= state.last_timestamp;
+                let is_old = state.last_timestamp - message.time >= MARKER_TTL;
                 if is_old && written.sequence < state.last_sequence {
                     self.purge(&message.subject, written).await?;
                 } else {
@@ -207,7 +207,7 @@ impl Shared {
     async fn purge(&self, subject: &str, mark: Written) -> Result<bool, Forbidden> {
         match self.makings.now().await {
             Ok(making) if making == mark.making => {
-                let body = json!({ "filter": subject, "seq": mark.sequence + 1 });
+                let body = json!({ "filter": subject, "seq": mark.sequence.saturating_add(1) });
                 let purged = self.ask::<serde_json::Value>("STREAM.PURGE", &body).await?;
                 Ok(purged.is_some())
             }

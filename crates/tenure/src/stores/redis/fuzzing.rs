@@ -1,6 +1,7 @@
 //! Answers and keys of Redis, for the fuzz targets.
 
-use ::redis::Value;
+pub use ::redis::Value as RedisValue;
+use ::redis::{RedisResult, parse_redis_value};
 
 use super::error::Fault;
 use super::nodes;
@@ -12,28 +13,18 @@ use crate::error::Result;
 use crate::key::Key;
 use crate::lease::Lease;
 
-/// What a script answers.
-#[derive(Clone, Debug)]
-pub struct RedisFields {
-    /// What was decided.
-    pub verdict: Vec<u8>,
-    /// What stands on the key.
-    pub owner: Option<Vec<u8>>,
-    /// What stands beside it.
-    pub record: Option<Vec<u8>>,
-    /// How many milliseconds are left.
-    pub left: i64,
+/// What a server's bytes say; `None` where they cannot be read, or say that something went wrong.
+#[must_use]
+pub fn redis_value(bytes: &[u8]) -> Option<RedisValue> {
+    parsed(bytes).ok()
 }
 
-/// Reads an answer: the verdict, and the lease on the key.
+/// Reads the answer of a script: the verdict, and the lease on the key.
 ///
 /// # Errors
 /// As the store gets them.
-pub fn redis_reply(key: &Key, fields: RedisFields) -> Result<(String, Option<Lease>)> {
-    let text = |bytes: Option<Vec<u8>>| bytes.map_or(Value::Nil, Value::BulkString);
-    let RedisFields { verdict, owner, record, left } = fields;
-    let fields = vec![text(Some(verdict)), text(owner), text(record), Value::Int(left)];
-    let Reply { verdict, lease } = Reply::read(key, Value::Array(fields))?;
+pub fn redis_reply(key: &Key, answer: RedisValue) -> Result<(String, Option<Lease>)> {
+    let Reply { verdict, lease } = Reply::read(key, answer)?;
     Ok((verdict, lease))
 }
 
@@ -68,22 +59,20 @@ pub fn redis_key(record: &str) -> Option<&str> {
 /// The last slot of each stretch with the host and port of its primary, as a Cluster says them to
 /// whoever asked the node `asked`; `None` where that makes no sense.
 #[must_use]
-pub fn redis_slots(stretches: Vec<(i64, Option<Vec<u8>>, i64)>) -> Option<Vec<(u16, String, u16)>> {
-    let stretch = |(last, host, port): (i64, Option<Vec<u8>>, i64)| {
-        let host = host.map_or(Value::Nil, Value::BulkString);
-        let primary = Value::Array(vec![host, Value::Int(port)]);
-        Value::Array(vec![Value::Int(0), Value::Int(last), primary])
-    };
-    let all = stretches.into_iter().map(stretch).collect();
-    nodes::fuzzing::slots(Value::Array(all), &asked())
+pub fn redis_slots(answer: RedisValue) -> Option<Vec<(u16, String, u16)>> {
+    nodes::fuzzing::slots(answer, &asked())
 }
 
 /// Where one is sent that asked the node `asked` and was refused with this line.
 #[must_use]
 pub fn redis_redirection(line: &str) -> Option<(String, u16)> {
     let line = format!("-{}\r\n", line.replace(['\r', '\n'], " "));
-    let error = ::redis::parse_redis_value(line.as_bytes()).and_then(Value::extract_error).err()?;
+    let error = parsed(line.as_bytes()).err()?;
     nodes::fuzzing::redirected(&Fault::new(error), &asked())
+}
+
+fn parsed(bytes: &[u8]) -> RedisResult<RedisValue> {
+    parse_redis_value(bytes).and_then(RedisValue::extract_error)
 }
 
 fn asked() -> Address {

@@ -40,7 +40,11 @@ fn read(key: &Key, value: Value) -> Option<Reply> {
     let Value::Array(fields) = value else { return None };
     let [verdict, owner, record, left] = <[Value; 4]>::try_from(fields).ok()?;
     let verdict = String::from_utf8(text(verdict)?).ok()?;
-    let Some(owner) = text(owner) else { return Some(Reply { verdict, lease: None }) };
+    let owner = match owner {
+        Value::Nil => return Some(Reply { verdict, lease: None }),
+        // Whatever else is no text does not say that the key is free.
+        owner => text(owner)?,
+    };
     let Value::Int(left) = left else { return None };
     // Less than nothing means that it has no end.
     let remaining = u64::try_from(left).map_or(ENDLESS, Duration::from_millis);

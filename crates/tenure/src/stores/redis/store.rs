@@ -210,12 +210,7 @@ impl Store for RedisStore {
         };
         let (owner, ttl) = (claim.owner.expose(), milliseconds(claim.ttl));
         let arguments = [&*owner, &*ttl, claim.holder.as_str(), reentry];
-        let reply = self.write(&ACQUIRE, &claim.key, &arguments).await?;
-        match (&*reply.verdict, reply.lease) {
-            ("granted", Some(lease)) => Ok(Attempt::Granted(lease)),
-            ("held", Some(lease)) => Ok(Attempt::Held(lease.status())),
-            _ => Err(senseless()),
-        }
+        attempt(self.write(&ACQUIRE, &claim.key, &arguments).await?, &claim.owner)
     }
 
     async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
@@ -296,6 +291,40 @@ impl Store for RedisStore {
     }
 }
 
+/// What became of a claim of this owner. What is granted is its own, and has a number.
+fn attempt(reply: Reply, owner: &Owner) -> Result<Attempt> {
+    let is_grant = |lease: &Lease| lease.owner == *owner && lease.fence > Fence::new(0);
+    match (&*reply.verdict, reply.lease) {
+        ("granted", Some(lease)) if is_grant(&lease) => Ok(Attempt::Granted(lease)),
+        ("held", Some(lease)) => Ok(Attempt::Held(lease.status())),
+        _ => Err(senseless()),
+    }
+}
+
 fn senseless() -> Error {
     Error::new(ErrorKind::Damaged, "the script on Redis answered what it never does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_of_whoever_asked_and_has_a_number() {
+        let told = |verdict: &str, record: Option<&str>| {
+            let text = |text: &str| Value::BulkString(text.into());
+            let record = record.map_or(Value::Nil, text);
+            let answer = Value::Array(vec![text(verdict), text("me"), record, Value::Int(400)]);
+            ["me", "another"].map(|owner| {
+                let reply = Reply::read(&Key::new("k").unwrap(), answer.clone()).unwrap();
+                attempt(reply, &Owner::parse(owner).unwrap()).ok()
+            })
+        };
+        let record = Some("me\n7\n500\n2000000\nh");
+        let [mine, anothers] = told("granted", record);
+        assert!(matches!(mine, Some(Attempt::Granted(lease)) if lease.fence == Fence::new(7)));
+        assert!(anothers.is_none());
+        assert_eq!(told("granted", None), [None, None]);
+        assert!(told("held", None).iter().all(|held| matches!(held, Some(Attempt::Held(_)))));
+    }
 }
