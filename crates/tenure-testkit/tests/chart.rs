@@ -15,7 +15,8 @@ fn series(name: &str, points: &[[f64; 2]]) -> Series {
 }
 
 fn lines(scale: Scale, series: Vec<Series>) -> String {
-    Lines { title: "Lines".to_owned(), x: axis(Scale::Log), y: axis(scale), series }.draw()
+    let (title, foot) = ("Lines".to_owned(), foot());
+    Lines { title, x: axis(Scale::Log), y: axis(scale), series, foot }.draw()
 }
 
 fn bar(name: &str, value: f64) -> Bar {
@@ -27,7 +28,31 @@ fn bars(values: &[(&str, f64)], goal: Option<Goal>) -> String {
 }
 
 fn drawn(bars: Vec<Bar>, goal: Option<Goal>) -> String {
-    Bars { title: "Bars".to_owned(), axis: axis(Scale::Linear), bars, goal }.draw()
+    let (title, foot) = ("Bars".to_owned(), foot());
+    Bars { title, axis: axis(Scale::Linear), bars, goal, foot }.draw()
+}
+
+fn foot() -> Vec<String> {
+    vec!["made of this".to_owned(), "on <that>".to_owned()]
+}
+
+#[test]
+fn whoever_sees_a_chart_alone_knows_where_it_comes_from() {
+    for chart in [bars(&[("a", 1.0)], None), lines(Scale::Log, vec![series("a", &[[1.0, 1.0]])])] {
+        assert_well_formed(&chart);
+        assert!(
+            chart.contains(">made of this</text>") && chart.contains(">on &lt;that&gt;</text>")
+        );
+        let places = chart.match_indices("made of this").chain(chart.match_indices("on &lt;that"));
+        let lowest = places.filter_map(|(at, _)| {
+            let tag = &chart[..at];
+            let y = tag.rsplit_once(" y=\"")?.1;
+            y.split('"').next()?.parse::<f64>().ok()
+        });
+        let height = chart.split_once(" height=\"").and_then(|(_, rest)| rest.split('"').next());
+        let height: f64 = height.unwrap().parse().unwrap();
+        assert!(lowest.into_iter().all(|y| y < height), "{chart}");
+    }
 }
 
 /// Every tag that is opened is closed, in order, and every number is one.

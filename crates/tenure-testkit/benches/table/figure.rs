@@ -204,13 +204,13 @@ impl Figure {
         }
     }
 
-    /// The chart of its points; `None` when there are none.
-    pub(crate) fn draw(self, points: &[Point]) -> Option<String> {
+    /// The chart of its points, with these lines below it; `None` when there are none.
+    pub(crate) fn draw(self, points: &[Point], foot: &[String]) -> Option<String> {
         let points: Vec<&Point> = points.iter().filter(|point| point.figure == self).collect();
         if points.is_empty() {
             return None;
         }
-        let title = self.title().to_owned();
+        let (title, foot) = (self.title().to_owned(), foot.to_vec());
         Some(match self.shape() {
             Shape::Bars { axis, goal } => {
                 let bars = points.iter().map(|point| Bar {
@@ -219,9 +219,9 @@ impl Figure {
                     is_theirs: point.is_theirs,
                     is_unsure: point.is_unsure,
                 });
-                Bars { title, axis, bars: bars.collect(), goal }.draw()
+                Bars { title, axis, bars: bars.collect(), goal, foot }.draw()
             }
-            Shape::Lines { x, y } => Lines { title, x, y, series: series(&points) }.draw(),
+            Shape::Lines { x, y } => Lines { title, x, y, series: series(&points), foot }.draw(),
         })
     }
 }

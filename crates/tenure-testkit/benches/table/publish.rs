@@ -49,9 +49,9 @@ impl Edition {
     }
 
     pub(crate) fn publish(&self, table: &Table, took: Duration) -> Result<()> {
-        let mut charts = String::new();
+        let (mut charts, foot) = (String::new(), self.foot());
         for figure in FIGURES {
-            let Some(drawing) = figure.draw(&table.points) else { continue };
+            let Some(drawing) = figure.draw(&table.points, &foot) else { continue };
             let (title, file) = (figure.title(), format!("{}.svg", figure.slug()));
             fs::write(self.folder.join(&file), drawing)?;
             let caption = figure.caption(&table.points);
@@ -67,11 +67,24 @@ impl Edition {
         &self.folder
     }
 
+    /// What every chart says of where it comes from: it is also shown alone.
+    fn foot(&self) -> Vec<String> {
+        let Self { command, date, machine, .. } = self;
+        let Machine { processor, cores, memory, kernel, .. } = machine;
+        vec![
+            format!("{command}, {date}; {processor}, {cores} cores, {memory}, {kernel}"),
+            self.versions(),
+        ]
+    }
+
+    fn versions(&self) -> String {
+        let versions = self.versions.iter().map(|(name, version)| format!("{name} {version}"));
+        versions.collect::<Vec<_>>().join(", ")
+    }
+
     fn page(&self, table: &Table, took: Duration, charts: &str) -> String {
         let Self { command, date, machine, .. } = self;
         let Machine { processor, cores, memory, kernel, files, load } = machine;
-        let versions: Vec<String> =
-            self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let commit = self.commit.as_ref().map(|commit| format!("| commit | {commit} |\n"));
         let commit = commit.unwrap_or_default();
         let (summary, minutes) = (table.summary(), took.as_secs_f64() / 60.0);
@@ -103,7 +116,7 @@ impl Edition {
              ## Charts\n\n{charts}\
              ## Where it loses\n\n{}\n\
              ## All figures\n\n{}",
-            versions.join(", "),
+            self.versions(),
             losses(&table.rows),
             figures(&table.rows),
         )

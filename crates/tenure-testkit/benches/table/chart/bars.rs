@@ -33,6 +33,8 @@ pub(crate) struct Bars {
     pub(crate) axis: Axis,
     pub(crate) bars: Vec<Bar>,
     pub(crate) goal: Option<Goal>,
+    /// Small lines below it.
+    pub(crate) foot: Vec<String>,
 }
 
 impl Bars {
@@ -72,6 +74,6 @@ impl Bars {
             canvas.stroke("goal", [at, TOP - 6.0], [at, bottom]);
             canvas.text("ink", [at, TOP - 12.0], Anchor::Middle, name);
         }
-        canvas.finish()
+        canvas.finish(&self.foot)
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Lines {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) series: Vec<Series>,
+    /// Small lines below it.
+    pub(crate) foot: Vec<String>,
 }
 
 impl Lines {
@@ -82,7 +84,7 @@ impl Lines {
             self.line(&mut canvas, &frame, at, series);
             name(&mut canvas, [frame.right + 20.0, TOP + 8.0 + line as f64 * STEP], at, series);
         }
-        canvas.finish()
+        canvas.finish(&self.foot)
     }
 
     fn line(&self, canvas: &mut Canvas, frame: &Frame, at: usize, series: &Series) {

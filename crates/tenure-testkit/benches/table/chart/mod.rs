@@ -20,6 +20,8 @@ pub(crate) struct Axis {
 }
 
 const WIDTH: f64 = 760.0;
+/// The height of a line below a chart.
+const FOOT: f64 = 16.0;
 /// About the width of a letter, so that room can be left for a text without measuring it.
 const LETTER: f64 = 7.2;
 /// As many as there are in the style sheet.
@@ -94,7 +96,15 @@ impl Canvas {
         ));
     }
 
-    fn finish(self) -> String {
+    /// The drawing, with these small lines below it.
+    fn finish(mut self, foot: &[String]) -> String {
+        for line in foot {
+            self.height += FOOT;
+            let (y, line) = (self.height - FOOT, escaped(line));
+            self.push(&format!(
+                r#"<text class="faint" x="20" y="{y:.1}" font-size="10">{line}</text>"#
+            ));
+        }
         let Self { height, title, body } = self;
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
