@@ -14,6 +14,7 @@ enum Wanted<'a> {
     Nothing,
     /// What these stores need.
     Stores(Vec<&'a str>),
+    /// What any store needs.
     Everything,
 }
 
@@ -23,7 +24,7 @@ pub(crate) fn run(root: &Path, options: &[String]) -> Result<()> {
     match &wanted {
         Wanted::Nothing => {}
         Wanted::Stores(stores) => needs::install_for(root, stores)?,
-        Wanted::Everything => needs::install(root)?,
+        Wanted::Everything => needs::install_for_all(root)?,
     }
     if wanted != Wanted::Nothing {
         command::run(&mut command::command(root, "cargo build --release -p tenure-cli"))?;

@@ -31,7 +31,14 @@ impl<'a> Stay<'a> {
     /// the machine was late.
     #[must_use]
     pub fn slack(&self, from: u64, until: u64) -> u64 {
-        self.options.slack_nanos().saturating_add(self.pace.slowest(from, until))
+        self.options.slack_nanos().saturating_add(self.pace.slowest(from, until, None))
+    }
+
+    /// The same for the answer to a claim, which is no excuse for itself.
+    #[must_use]
+    pub fn slack_for(&self, claim: &Claim, answered: u64) -> u64 {
+        let slowest = self.pace.slowest(claim.asked, answered, Some(Whose::of(claim)));
+        self.options.slack_nanos().saturating_add(slowest)
     }
 
     /// When a lease has ended for sure that nobody prolonged later than `landed`, as far as
@@ -178,9 +185,45 @@ impl<'a> Stay<'a> {
     }
 }
 
+/// Which claim: no worker asks twice in the same nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Whose {
+    worker: u64,
+    asked: u64,
+}
+
+impl Whose {
+    const fn of(claim: &Claim) -> Self {
+        Self { worker: claim.worker, asked: claim.asked }
+    }
+}
+
+/// How slow a second was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    slowest: u64,
+    whose: Option<Whose>,
+    /// The slowest of all others.
+    next: u64,
+}
+
+impl Second {
+    fn add(&mut self, by: u64, whose: Option<Whose>) {
+        if by > self.slowest {
+            *self = Self { slowest: by, whose, next: self.slowest };
+        } else {
+            self.next = self.next.max(by);
+        }
+    }
+
+    fn but_for(&self, whose: Option<Whose>) -> u64 {
+        if whose.is_some() && self.whose == whose { self.next } else { self.slowest }
+    }
+}
+
 /// How slow everything was, second by second.
 #[derive(Debug, Default)]
-struct Pace(BTreeMap<u64, u64>);
+struct Pace(BTreeMap<u64, Second>);
 
 impl Pace {
     fn new(history: &History, options: &Options) -> Self {
@@ -189,27 +232,28 @@ impl Pace {
             let (asked, Some(at)) = (claim.asked, claim.answer.at()) else { continue };
             let took = at.saturating_sub(asked);
             let took = took.saturating_sub(history.paused(claim.worker, asked, at));
-            pace.add(asked, at, took.min(SLOWNESS_MAX));
+            pace.add(asked, at, took.min(SLOWNESS_MAX), Some(Whose::of(claim)));
         }
         for (at, late) in &options.lags {
-            pace.add(at.saturating_sub(*late), *at, late.saturating_mul(2));
+            pace.add(at.saturating_sub(*late), *at, late.saturating_mul(2), None);
         }
         pace
     }
 
-    fn add(&mut self, from: u64, until: u64, by: u64) {
+    fn add(&mut self, from: u64, until: u64, by: u64, whose: Option<Whose>) {
         // Whatever lasted longer was not slow but stopped.
         let until = until.min(from.saturating_add(12 * SLOWNESS_MAX));
         for second in from / SECOND..=until / SECOND {
-            let slowest = self.0.entry(second).or_default();
-            *slowest = by.max(*slowest);
+            self.0.entry(second).or_default().add(by, whose);
         }
     }
 
-    /// The slowest of what went on between a second before `from` and a second after `until`.
-    fn slowest(&self, from: u64, until: u64) -> u64 {
+    /// The slowest of what went on between a second before `from` and a second after `until`, but
+    /// for one claim.
+    fn slowest(&self, from: u64, until: u64, but_for: Option<Whose>) -> u64 {
         let (first, last) = ((from / SECOND).saturating_sub(1), (until / SECOND).saturating_add(1));
-        self.0.range(first..=last.max(first)).map(|(_, by)| *by).max().unwrap_or(0)
+        let seconds = self.0.range(first..=last.max(first));
+        seconds.map(|(_, second)| second.but_for(but_for)).max().unwrap_or(0)
     }
 }
 
@@ -229,6 +273,20 @@ mod tests {
         assert_eq!(stay.slack(101 * SECOND, 105 * SECOND), TTL / 2 + 2 * SECOND);
         assert_eq!(stay.slack(103 * SECOND, 105 * SECOND), TTL / 2 + 2 * SECOND);
         assert_eq!(stay.slack(10 * SECOND, 98 * SECOND), TTL / 2);
+    }
+
+    #[test]
+    fn nobody_is_slow_because_of_itself() {
+        let mut sample = Sample::default();
+        sample.granted(1, "k", 100 * SECOND, 103 * SECOND, 1);
+        sample.granted(2, "j", 101 * SECOND, 103 * SECOND, 1);
+        let (history, options) = (sample.history(), options());
+        let stay = Stay::new(&history, &options);
+        let slack = |worker| {
+            let claim = history.claims.iter().find(|claim| claim.worker == worker).unwrap();
+            stay.slack_for(claim, 103 * SECOND)
+        };
+        assert_eq!((slack(1), slack(2)), (TTL / 2 + 2 * SECOND, TTL / 2 + 3 * SECOND));
     }
 
     #[test]

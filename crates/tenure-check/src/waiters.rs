@@ -13,9 +13,10 @@ use crate::verdict::{Checker, Options, Verdict, Violation};
 /// # What is allowed for
 /// The time that a worker was stopped for is not its own: its claim may be answered so much later,
 /// and so much later it has timed a lease, where those who ask do. A store that is slow is slow for
-/// waiters too ([`Stay::slack`]). What a worker had sent before it was killed may land while its
-/// way to the store was not well, and one that was never answered may have held the key for a ttl,
-/// unless all that it had sent had landed when the next was granted the key.
+/// waiters too ([`Stay::slack`]), but nobody is excused by its own slowness, unless it was stopped
+/// meanwhile and had to make its connections anew. What a worker had sent before it was killed may
+/// land while its way to the store was not well, and one that was never answered may have held the
+/// key for a ttl, unless all that it had sent had landed when the next was granted the key.
 pub fn check(history: &History, options: &Options, verdict: &mut Verdict) {
     let stay = Stay::new(history, options);
     for (key, claims) in history.by_key() {
@@ -48,10 +49,15 @@ fn late(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<String> {
         (Answer::None, Some(killed)) => killed,
         (Answer::Granted { at, .. } | Answer::Held { at } | Answer::Failed { at, .. }, _) => at,
     };
-    let took = until.saturating_sub(*asked);
-    let took = took.saturating_sub(history.paused(*worker, *asked, until));
+    let paused = history.paused(*worker, *asked, until);
+    let took = until.saturating_sub(*asked).saturating_sub(paused);
     let wait = (*wait)?;
-    (took > wait && took > wait.saturating_add(stay.slack(*asked, until))).then(|| {
+    // One that was stopped meanwhile may find its connections given up, and is slow alone.
+    let slack = match paused {
+        0 => stay.slack_for(claim, until),
+        _ => stay.slack(*asked, until),
+    };
+    (took > wait && took > wait.saturating_add(slack)).then(|| {
         let (took, wait) = (Duration::from_nanos(took), Duration::from_nanos(wait));
         format!("worker {worker} would wait for {wait:?} and was not answered for {took:?}")
     })
@@ -236,7 +242,17 @@ mod tests {
         let mut sample = Sample::default();
         sample.asked(2, "k", 30, TTL).next(2, 30 + 3 * TTL, What::Held);
         sample.granted(3, "other", 10, 10 + 2 * TTL, 1);
+        sample.granted(4, "another", 10, 10 + 2 * TTL, 1);
         assert_eq!(found(&sample, Waiters), [""; 0]);
+    }
+
+    #[test]
+    fn an_answer_that_alone_is_slow_excuses_others_and_not_itself() {
+        let mut sample = Sample::default();
+        sample.asked(2, "k", 30, TTL).next(2, 30 + 3 * TTL, What::Held);
+        sample.granted(3, "other", 10, 10 + 2 * TTL, 1);
+        let text = "worker 3 would wait for 0ns and was not answered for 2µs";
+        assert_eq!(found(&sample, Waiters), [text]);
     }
 
     #[test]

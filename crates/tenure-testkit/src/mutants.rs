@@ -39,6 +39,8 @@ pub(crate) fn planted() -> Option<Bug> {
 pub enum StoreBug {
     /// A lease ends early, by a clock that another one stepped.
     ExpiresEarly,
+    /// No lease is prolonged, and no renewal says that it is lost.
+    RenewFails,
     /// A renewal writes the lease back whether it stands or not.
     RenewRevives,
     /// A release takes away whatever stands on the key.
@@ -67,8 +69,9 @@ pub enum StoreBug {
 
 impl StoreBug {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ExpiresEarly,
+        Self::RenewFails,
         Self::RenewRevives,
         Self::ReleaseTakesAny,
         Self::IgnoresCondition,
@@ -175,7 +178,8 @@ impl Store for Mutant {
                 self.inner.try_acquire(&strict).await
             }
             StoreBug::NeverReconnects => self.connected(self.inner.try_acquire(claim)).await,
-            StoreBug::RenewRevives
+            StoreBug::RenewFails
+            | StoreBug::RenewRevives
             | StoreBug::ReleaseTakesAny
             | StoreBug::NoWakeUp
             | StoreBug::ForceDoesNothing
@@ -185,6 +189,9 @@ impl Store for Mutant {
     }
 
     async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
+        if self.bug == StoreBug::RenewFails {
+            return Err(Error::unavailable("no lease is prolonged here"));
+        }
         if self.bug == StoreBug::ExpiresLate {
             let longer = Renewal { ttl: renewal.ttl * LATE, ..renewal.clone() };
             return Ok(match self.inner.renew(&longer).await? {

@@ -27,6 +27,7 @@ const PLANTED: &[(&str, Planted, &str)] = &[
     ("V5", Client(Bug::AssumedGrant), "ambiguity::a_lost_reply_that_cannot_be_read_back_is_undone"),
     ("V6", Client(Bug::AbsentIsFinal), "ambiguity::a_write_that_lands_late_is_undone"),
     ("V7", Store(StoreBug::RenewRevives), "renewal::a_renewal_never_revives"),
+    ("prolong", Store(StoreBug::RenewFails), "renewal::keep_alive_outlives_the_ttl"),
     ("V8", Store(StoreBug::ReleaseTakesAny), "ownership::a_second_release_finds_nothing"),
     ("V11", Client(Bug::SilentLoss), "ambiguity::renewals_that_fail_are_told_in_time"),
     ("V12", Store(StoreBug::IgnoresCondition), "exclusion::many_contend_and_one_holds"),

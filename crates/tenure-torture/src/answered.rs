@@ -12,8 +12,8 @@ use crate::questions::{Act, Question, Reply};
 use crate::turn::UNKNOWN;
 use crate::woken::usual_answer;
 
-/// How many times the time that an answer is waited for a question may take that is not a claim:
-/// before a lease is given back, its renewal has to end.
+/// How many times the time that an answer is waited for a question may take that is neither a claim
+/// nor a renewal: before a lease is given back, its renewal has to end.
 const PATIENCES: u64 = 4;
 
 /// By how much this process has to be late for workers to have missed an answer by that.
@@ -52,7 +52,8 @@ pub(crate) fn check(
     excuses: Excuses<'_>,
 ) -> Vec<String> {
     let stay = Stay::new(history, options);
-    let (slow, late) = (slow(history, questions, excuses), late(options));
+    let slow = slow(history, questions, excuses.hardly());
+    let late = late(options);
     let mut waits = Waits::new(usual_answer(history).saturating_mul(ANSWERS));
     let mut found = Vec::new();
     for question in questions {
@@ -136,23 +137,25 @@ impl Excuses<'_> {
     fn cover(&self, question: &Question, at: u64, slow: &[(u64, u64)]) -> bool {
         let Question { worker, asked, .. } = question;
         let windows = self.failing.get(worker).map_or(&[][..], Vec::as_slice);
-        let is_slow = self.is_slow(at.saturating_sub(*asked)) && overlaps(slow, *asked, at);
+        let took = at.saturating_sub(*asked);
+        let is_slow = took >= nanos(self.hardly()) && overlaps(slow, *asked, at);
         is_slow || overlaps(windows, *asked, at)
     }
 
-    /// Whether an answer that took so long nearly did not come in time.
-    fn is_slow(&self, took: u64) -> bool {
-        took >= nanos(self.patience) / 2
+    /// From when on an answer nearly did not come in time.
+    fn hardly(&self) -> Duration {
+        self.patience / 2
     }
 }
 
-/// When the store answered, but hardly in time: it was slow then, for others too.
-fn slow(history: &History, questions: &[Question], excuses: Excuses<'_>) -> Windows {
+/// When the store answered, but took so long at the least: it was slow then, for others too.
+pub(crate) fn slow(history: &History, questions: &[Question], least: Duration) -> Windows {
     let slow = |question: &Question| {
-        let (asked, Reply::Told { at }) = (question.asked, &question.reply) else { return None };
+        let asked = question.asked;
+        let Reply::Told { at } = question.reply else { return None };
         let took = at.saturating_sub(asked);
-        let own = took.saturating_sub(history.paused(question.worker, asked, *at));
-        (question.wait == 0 && excuses.is_slow(own)).then_some((asked, *at))
+        let own = took.saturating_sub(history.paused(question.worker, asked, at));
+        (question.wait == 0 && own >= nanos(least)).then_some((asked, at))
     };
     joined(questions.iter().filter_map(slow).collect())
 }
@@ -167,24 +170,27 @@ fn late(options: &Options) -> Windows {
 }
 
 /// Until when a question was not answered, if that is too long. One that was killed has to be
-/// answered no more.
+/// answered no more. For how long a claim waits is for another checker, and nobody waits for a
+/// renewal as long as a store may take to give it up.
 fn overdue(
     history: &History,
     question: &Question,
     stay: &Stay<'_>,
     patience: Duration,
 ) -> Option<u64> {
-    let Question { worker, asked, .. } = *question;
+    let Question { worker, act, asked, .. } = *question;
+    if matches!(act, Act::Acquire | Act::Renew) {
+        return None;
+    }
     let until = match (&question.reply, history.killed(worker)) {
         (Reply::Told { at } | Reply::Failed { at, .. }, _) => *at,
         (Reply::None, Some(killed)) => killed,
-        (Reply::None, None) if question.act == Act::Acquire => return None,
         (Reply::None, None) => return Some(history.end().max(asked)),
     };
     let took = until.saturating_sub(asked);
     let took = took.saturating_sub(history.paused(worker, asked, until));
     let most = nanos(patience).saturating_mul(PATIENCES).saturating_add(stay.slack(asked, until));
-    (question.act != Act::Acquire && took > most).then_some(until)
+    (took > most).then_some(until)
 }
 
 #[cfg(test)]
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_failure_while_all_is_well_is_found() {
-        for act in [Act::Acquire, Act::Release, Act::Status, Act::Force] {
+        for act in [Act::Acquire, Act::Release, Act::Renew, Act::Status, Act::Force] {
             assert_eq!(Scene::default().found(&[failed(act, 3)]), 1);
             let told = question(act, Reply::Told { at: after(3) });
             assert_eq!(Scene::default().found(&[told]), 0);

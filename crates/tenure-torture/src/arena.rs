@@ -14,6 +14,7 @@ use tenure_testkit::proxy::{Flow, Proxy};
 use tenure_testkit::servers::{Server, Service};
 use tokio::task::JoinHandle;
 
+use crate::clockwork;
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::Fleet;
 use crate::job::TTL_SHORT;
@@ -140,13 +141,19 @@ impl Arena {
     }
 
     fn strike_server(&mut self, blow: &Blow) -> Result<()> {
-        if self.server.is_some() || self.service.server().is_none() {
+        let Some(server) = self.service.server().filter(|_| self.server.is_none()) else {
+            return Ok(());
+        };
+        let (kind, length) = (blow.kind, blow.length);
+        let begin = SystemClock.now();
+        let until = begin + length;
+        let (target, begin) = ("server".to_owned(), begin.as_nanos());
+        let struck = Struck { kind, target, link: None, begin, end: begin };
+        if kind == Kind::ServerClockStep {
+            clockwork::step(server.folder(), clockwork::SERVER, blow.choice)?;
+            self.lasting.push((until, struck));
             return Ok(());
         }
-        let (kind, length) = (blow.kind, blow.length);
-        let begin = SystemClock.now().as_nanos();
-        let target = "server".to_owned();
-        let struck = Struck { kind, target, link: None, begin, end: begin };
         let service = Arc::clone(&self.service);
         let probe = self.probe.clone();
         let strike = tokio::task::spawn_blocking(move || {
@@ -208,6 +215,11 @@ impl Arena {
         for (_, mut struck) in over {
             if let Some(worker) = struck.worker() {
                 self.fleet.right(worker)?;
+            }
+            if let Some(server) = self.service.server()
+                && struck.kind == Kind::ServerClockStep
+            {
+                clockwork::right(server.folder(), clockwork::SERVER)?;
             }
             if let Some(link) = struck.link.and_then(|place| self.links.get(place)) {
                 match struck.kind {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
 use crate::dice::Dice;
@@ -33,9 +33,10 @@ pub(crate) struct Args {
     pub(crate) seed: Option<u64>,
     /// Write a guarantee card for each store into docs/guarantees. Each run goes on for up to
     /// three times its length until there were 300 faults, 200,000 operations that were answered,
-    /// and a stale write of a worker that had been stopped; it fails if there were not, or if fewer
-    /// than 50,000 of the operations were answered while nothing was wrong. Without `--store` the
-    /// set-ups that must fail and the planted bugs are tried out as well.
+    /// and a stale write of a worker that had been stopped; it fails if there were not, if fewer
+    /// than 50,000 of the operations were answered while nothing was wrong, or if nobody could tell
+    /// whether a store that wakes those who wait did so. Without `--store` the set-ups that must
+    /// fail and the planted bugs are tried out as well.
     #[arg(long)]
     pub(crate) cards: bool,
     /// Try out the planted bugs whose name contains this instead, and what the checkers find; on
@@ -69,6 +70,7 @@ impl Args {
     /// The stores to try out.
     pub(crate) fn subjects(&self, seed: u64) -> Result<Vec<Subject>> {
         if let Some(count) = self.stores {
+            ensure!(count > 0, "--stores 0: there must be one at the least");
             return Ok(some(count, seed));
         }
         if self.store.is_empty() {
@@ -95,9 +97,10 @@ impl Args {
     }
 
     /// How long a control or a planted bug is tried out: a third of a minute, or as told in
-    /// seconds.
+    /// seconds where nothing else is.
     pub(crate) fn control_length(&self) -> Duration {
-        Duration::from_secs(self.seconds.filter(|_| self.stores.is_none()).unwrap_or(20))
+        let is_all = self.control || self.planted.is_some();
+        Duration::from_secs(self.seconds.filter(|_| is_all).unwrap_or(20))
     }
 }
 
@@ -140,8 +143,15 @@ mod tests {
         assert_eq!(args.length(), Duration::from_secs(420));
         assert_eq!(args.subjects(1).unwrap().len(), 2);
         assert!(parsed("--store nothing").subjects(1).is_err());
+        assert!(parsed("--stores 0").subjects(1).is_err());
         assert_eq!(parsed("--cards").length(), Duration::from_secs(480));
         assert_eq!(parsed("").subjects(1).unwrap().len(), subject::ALL.len());
+    }
+
+    #[test]
+    fn stores_may_be_tried_out_for_longer_than_bugs() {
+        let seconds = |line| parsed(line).control_length().as_secs();
+        assert_eq!((seconds("--cards --seconds 300"), seconds("--planted --seconds 30")), (20, 30));
     }
 
     #[test]

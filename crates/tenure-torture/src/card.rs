@@ -94,6 +94,7 @@ fn facts(outcome: &Outcome, setting: &Setting) -> String {
                 order.workers, order.tasks, outcome.started, order.keys
             ),
         ),
+        ("their boot clocks", rates(order.subject.rates)),
         ("length", format!("{} s", outcome.fought.as_secs())),
         (
             "excused",
@@ -109,6 +110,15 @@ fn facts(outcome: &Outcome, setting: &Setting) -> String {
         ("machine", setting.machine.clone()),
     ]);
     table(&["", ""], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]))
+}
+
+/// The rates of the clocks that leases are measured with.
+fn rates(rates: [u64; 3]) -> String {
+    let percent = |rate: u64| format!("{}.{} %", rate / 10, rate % 10);
+    match rates.map(percent) {
+        [one, two, three] if one == two && two == three => "the machine's own".to_owned(),
+        [one, two, three] => format!("run at {one}, {two} and {three} of their rate"),
+    }
 }
 
 fn counted(outcome: &Outcome) -> String {
@@ -184,14 +194,16 @@ fn controls(outcome: &Outcome) -> String {
         "\n## Controls\n\n- Writes by workers that had lost the lock: {} refused by the fenced \
          sink.\n- A counter beside it that does not check the fence {}.\n- Clocks of workers are \
          stepped and run at other rates by libfaketime: it moves what the C library tells, so wall \
-         clocks and timers; the boot clock that leases are measured with is read past it. No \
-         server's clock is stepped: some stores measure leases with it, and what is promised is \
+         clocks and timers. The boot clock that leases are measured with is read past it: what is \
+         told of it above is another matter. Of the servers only the wall clock of `tenure \
+         serve` is stepped: some stores measure leases with theirs, and what is promised is \
          promised for clocks that run at about the same rate. One that runs a little fast says so \
          above, and what becomes of one that runs faster than that is shown among the set-ups that \
-         must fail.\n- No power is cut: what a process that is killed has written stays with the \
-         operating system, so nothing that was not synced is lost here. A machine that comes back \
-         without it is simulated (`crates/tenure-testkit/tests/simulation.rs`), and a disk that \
-         does not sync is tried out with `file:` (`crates/tenure-testkit/tests/disk.rs`).\n",
+         must fail.\n- No power is cut: what a \
+         process that is killed has written stays with the operating system, so nothing that was \
+         not synced is lost here. A machine that comes back without it is simulated \
+         (`crates/tenure-testkit/tests/simulation.rs`), and a disk that does not sync is tried out \
+         with `file:` (`crates/tenure-testkit/tests/disk.rs`).\n",
         outcome.judgement.verdict.stale_refused,
         control(outcome)
     )

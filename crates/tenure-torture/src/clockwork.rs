@@ -1,4 +1,4 @@
-//! Workers whose clock is not to be trusted, by libfaketime.
+//! Processes whose clock is not to be trusted, by libfaketime.
 //!
 //! It moves what the C library tells. tenure reads the boot clock by a system call of its own, and
 //! that is not moved; the wall clock that it shows to people is, and so are, at another rate, the
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// How the clock of a worker goes.
+/// How the clock of a process goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clockwork {
     /// As it should.
@@ -22,25 +22,33 @@ pub(crate) enum Clockwork {
     Rate(u32),
 }
 
-/// Where the time of a worker that steps stands.
-fn order(folder: &Path, worker: u64) -> PathBuf {
-    folder.join(format!("clock-{worker}"))
+/// Where the time of a worker that steps stands, or of a server.
+fn order(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("clock-{number}"))
+}
+
+/// The number of a server, in its own folder.
+pub(crate) const SERVER: u64 = 0;
+
+/// Whether the server that works in this folder has a clock that can be stepped.
+pub(crate) fn is_steppable(folder: &Path) -> bool {
+    order(folder, SERVER).exists()
 }
 
 impl Clockwork {
-    /// What a worker with this clock has in its environment.
+    /// What a process with this clock has in its environment.
     pub(crate) fn environment(
         self,
         library: &Path,
         folder: &Path,
-        worker: u64,
+        number: u64,
     ) -> Result<Vec<(OsString, OsString)>> {
         let mut all: Vec<(OsString, OsString)> = Vec::new();
         let mut set = |name: &str, value: OsString| all.push((name.into(), value));
         match self {
             Self::True => return Ok(all),
             Self::Stepping => {
-                let path = order(folder, worker);
+                let path = order(folder, number);
                 fs::write(&path, RIGHT)?;
                 set(STEPS_BY, path.into());
                 set("FAKETIME_CACHE_DURATION", CACHED_SECONDS.to_string().into());
@@ -80,15 +88,15 @@ const WRONG: [&str; 2] = ["+1h\n", "-1h\n"];
 /// The rates of a clock, in hundredths.
 const RATES: [u32; 3] = [100, 80, 125];
 
-/// Lets the wall clock of a worker jump away from the truth.
-pub(crate) fn step(folder: &Path, worker: u64, choice: u64) -> Result<()> {
+/// Lets a wall clock jump away from the truth.
+pub(crate) fn step(folder: &Path, number: u64, choice: u64) -> Result<()> {
     let wrong = WRONG[usize::from(choice.is_multiple_of(2))];
-    Ok(fs::write(order(folder, worker), wrong)?)
+    Ok(fs::write(order(folder, number), wrong)?)
 }
 
 /// Lets it jump back.
-pub(crate) fn right(folder: &Path, worker: u64) -> Result<()> {
-    Ok(fs::write(order(folder, worker), RIGHT)?)
+pub(crate) fn right(folder: &Path, number: u64) -> Result<()> {
+    Ok(fs::write(order(folder, number), RIGHT)?)
 }
 
 /// Another rate than this.

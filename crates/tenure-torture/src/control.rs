@@ -30,11 +30,13 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Whether it failed as it must: it was found out, and had said so itself where it can know.
+    /// Whether it failed as it must and in no other way: it was found out, and had said so itself
+    /// where it can know.
     pub(crate) fn is_good(&self) -> bool {
         let confessed = self.outcome.class == Class::Efficiency || !self.confesses;
-        let found = self.outcome.judgement.broken();
-        confessed && found.iter().any(|(name, _)| *name == self.finder)
+        let judgement = &self.outcome.judgement;
+        let found = judgement.broken().iter().any(|(name, _)| *name == self.finder);
+        confessed && found && judgement.panicked.is_empty()
     }
 
     /// One sentence about it.
@@ -43,9 +45,12 @@ impl Control {
         let found = judgement.broken();
         let found: Vec<String> = found.iter().map(|(name, n)| format!("{name} {n}")).collect();
         let Self { why, finder, .. } = self;
-        let how = if self.is_good() { "failed as it must" } else { "was NOT found out" };
+        let how = match self.is_good() {
+            true => "failed as it must, by",
+            false => "FAILED (it must say so, be found out, and not panic), by",
+        };
         format!(
-            "{version}, {why}, says class {} and {how}, by {finder}: {}",
+            "{version}, {why}, says class {} and {how} {finder}: {}",
             letter(*class),
             if found.is_empty() { "nothing found".to_owned() } else { found.join(", ") }
         )
@@ -87,6 +92,9 @@ mod tests {
         assert!(!control.is_good());
         control.outcome.judgement.undone = Some(vec!["x".to_owned()]);
         assert!(control.is_good());
+        control.outcome.judgement.panicked = vec!["x".to_owned()];
+        assert!(!control.is_good());
+        control.outcome.judgement.panicked.clear();
         control.outcome.class = Class::Fenced;
         assert!(!control.is_good());
     }

@@ -57,6 +57,13 @@ pub(crate) enum Done {
         /// How long that took, in nanoseconds.
         took: u64,
     },
+    /// The store did not prolong a lease, nor say that it is lost.
+    RenewFailed {
+        /// The kind of the error.
+        kind: String,
+        /// How long that took, in nanoseconds.
+        took: u64,
+    },
     /// A guard that is kept alive was found not to hold any more, and had not been given back.
     Gone,
     /// Whoever held the lock asked for it again, with the same owner, and believed in its own guard
@@ -67,6 +74,9 @@ pub(crate) enum Done {
     },
     /// One of the questions of a claim was not answered, and may have been granted the key.
     Unheard,
-    /// A claim is about to end of which no question was answered that the key is held.
+    /// A claim is about to be told that the key is held, and none of its questions was answered so:
+    /// this process knew that from another.
     Unasked,
+    /// The same, but this process did not know either: nobody had said so.
+    Unsaid,
 }

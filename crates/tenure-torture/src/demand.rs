@@ -14,6 +14,8 @@ pub(crate) struct Demand {
     /// Of those, while nothing was wrong: what is excused is not judged.
     quiet: usize,
     stale: usize,
+    /// Whether it has to be known that a store which wakes those who wait did so.
+    wakes: bool,
 }
 
 /// What a run has come to.
@@ -27,12 +29,15 @@ pub(crate) struct Reached {
     pub(crate) stale: usize,
     /// Operations that were answered while nothing was wrong, where that is known by now.
     pub(crate) quiet: Option<usize>,
+    /// Whether the store wakes those who wait, and nobody could tell whether it did.
+    pub(crate) slept: bool,
 }
 
 impl Reached {
     /// From what was written down, and the number of faults.
     pub(crate) fn new(records: &[Record], tally: &Tally, faults: usize) -> Self {
-        Self { faults, operations: tally.operations(), stale: stale(records), quiet: None }
+        let (operations, stale) = (tally.operations(), stale(records));
+        Self { faults, operations, stale, ..Self::default() }
     }
 }
 
@@ -64,14 +69,15 @@ fn stale(records: &[Record]) -> usize {
 impl Demand {
     /// What every card says of its store at the least.
     pub(crate) const CARD: Self =
-        Self { faults: 300, operations: 200_000, quiet: 50_000, stale: 1 };
+        Self { faults: 300, operations: 200_000, quiet: 50_000, stale: 1, wakes: true };
 
     /// Without so much a run has tried out nothing.
-    pub(crate) const LEAST: Self = Self { faults: 5, operations: 1_000, quiet: 100, stale: 0 };
+    pub(crate) const LEAST: Self =
+        Self { faults: 5, operations: 1_000, quiet: 100, stale: 0, wakes: false };
 
     /// What was not reached, one line for each.
     pub(crate) fn missed(self, reached: Reached) -> Vec<String> {
-        let Reached { faults, operations, stale, quiet } = reached;
+        let Reached { faults, operations, stale, quiet, slept } = reached;
         let mut missed = Vec::new();
         if faults < self.faults {
             missed.push(format!("{faults} faults, and not {}", self.faults));
@@ -84,6 +90,9 @@ impl Demand {
         }
         if stale < self.stale {
             missed.push("no stale write after a pause that a fence had to refuse".to_owned());
+        }
+        if self.wakes && slept {
+            missed.push("nobody can tell whether those who waited were woken".to_owned());
         }
         missed
     }
@@ -112,10 +121,10 @@ mod tests {
     #[test]
     fn what_is_missed_is_told() {
         let (operations, quiet) = (200_000, Some(50_000));
-        let enough = Reached { faults: 300, operations, stale: 1, quiet };
+        let enough = Reached { faults: 300, operations, stale: 1, quiet, slept: false };
         assert!(Demand::CARD.missed(enough).is_empty());
         assert!(Demand::CARD.missed(Reached { quiet: None, ..enough }).is_empty());
-        assert!(Demand::LEAST.missed(Reached { stale: 0, ..enough }).is_empty());
+        assert!(Demand::LEAST.missed(Reached { stale: 0, slept: true, ..enough }).is_empty());
         assert_eq!(Demand::LEAST.missed(Reached::default()).len(), 2);
         for (reached, told) in [
             (Reached { faults: 299, ..enough }, "299 faults, and not 300"),
@@ -124,6 +133,10 @@ mod tests {
             (
                 Reached { stale: 0, ..enough },
                 "no stale write after a pause that a fence had to refuse",
+            ),
+            (
+                Reached { slept: true, ..enough },
+                "nobody can tell whether those who waited were woken",
             ),
         ] {
             assert_eq!(Demand::CARD.missed(reached), [told]);

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     ServerRestart,
     /// SIGSTOP of the server.
     ServerPause,
+    /// The wall clock of the server jumps, and later back, where no lease is measured with it.
+    ServerClockStep,
     /// All connections of some workers are closed, and no new ones are made.
     Cut,
     /// Requests vanish.
@@ -55,7 +57,7 @@ pub(crate) enum Aim {
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::WorkerKill,
         Self::WorkerPause,
         Self::ClockStep,
@@ -63,6 +65,7 @@ impl Kind {
         Self::ServerKill,
         Self::ServerRestart,
         Self::ServerPause,
+        Self::ServerClockStep,
         Self::Cut,
         Self::LostRequests,
         Self::LostReplies,
@@ -78,7 +81,9 @@ impl Kind {
     pub(crate) const fn aim(self) -> Aim {
         match self {
             Self::WorkerKill | Self::WorkerPause | Self::ClockStep | Self::ClockRate => Aim::Worker,
-            Self::ServerKill | Self::ServerRestart | Self::ServerPause => Aim::Server,
+            Self::ServerKill | Self::ServerRestart | Self::ServerPause | Self::ServerClockStep => {
+                Aim::Server
+            }
             Self::Cut
             | Self::LostRequests
             | Self::LostReplies
@@ -89,6 +94,11 @@ impl Kind {
             | Self::Latency
             | Self::Reset => Aim::Network,
         }
+    }
+
+    /// Whether it can keep anybody from the store: a server's wall clock only tells the time.
+    pub(crate) const fn is_outage(self) -> bool {
+        !matches!(self, Self::ServerClockStep)
     }
 
     /// What it is, for people.
@@ -105,6 +115,9 @@ impl Kind {
             Self::ServerKill => "the server is killed and started again",
             Self::ServerRestart => "the server is asked to end and started again",
             Self::ServerPause => "SIGSTOP of the server for 0.5 to 3 s",
+            Self::ServerClockStep => {
+                "the server's wall clock jumps by an hour, and back after 4.5 s (libfaketime)"
+            }
             Self::Cut => "connections cut and refused",
             Self::LostRequests => "one-way cut: requests vanish",
             Self::LostReplies => "one-way cut: replies vanish",

@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) style: Style,
     pub(crate) planted: Option<String>,
     pub(crate) operation_timeout: Duration,
+    /// The rates of boot clocks, in thousandths, which workers have by turns.
+    pub(crate) rates: [u64; 3],
     /// The library that moves clocks, if any are to be moved.
     pub(crate) faketime: Option<PathBuf>,
 }
@@ -228,6 +230,8 @@ impl Fleet {
             style: plan.style,
             planted: plan.planted.clone(),
             operation_timeout: plan.operation_timeout,
+            // Each part of the network has all of them.
+            rate: plan.rates[usize::try_from(number / 3 % 3).unwrap_or(0)],
         };
         let child = tether::start(worker::ROLE, &job, &environment).await?;
         let pid = child.id().unwrap_or(0);

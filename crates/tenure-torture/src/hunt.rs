@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::judge::Judgement;
+use crate::judge::{Judgement, PANICKED};
 use crate::planted::{ALL, Planted};
 use crate::run::{Order, Outcome, run};
 use crate::subject::Subject;
@@ -74,9 +74,11 @@ impl Hunt {
         Ok(())
     }
 
-    /// Whether it was found, and nothing where it is not.
+    /// Whether it was found, and nothing where it is not. A bug of the workers is no reason for a
+    /// server to panic.
     pub(crate) fn is_good(&self) -> bool {
-        self.failure.is_none() && self.sound.is_empty() && self.is_found()
+        let panicked = self.found.iter().any(|(name, _)| *name == PANICKED);
+        self.failure.is_none() && self.sound.is_empty() && self.is_found() && !panicked
     }
 
     /// Something that was found, or why nothing can be told.
@@ -108,10 +110,11 @@ impl Hunt {
 }
 
 /// Takes away what a run has written down, or says where it is: what was found without the bug is
-/// worth a look.
+/// worth a look, and so is a panic.
 fn finish(outcome: &Outcome, bug: &str, keep: bool) -> Result<()> {
-    let is_sound = outcome.order.planted.is_some() || outcome.judgement.broken().is_empty();
-    if keep || !is_sound {
+    let Outcome { order, judgement, .. } = outcome;
+    let is_sound = order.planted.is_some() || judgement.broken().is_empty();
+    if keep || !is_sound || !judgement.panicked.is_empty() {
         println!("{bug}: history {}", outcome.folder.display());
         return Ok(());
     }
@@ -124,6 +127,13 @@ pub(crate) fn listed(found: &[(&str, usize)]) -> String {
     if found.is_empty() { "nothing".to_owned() } else { found.join(", ") }
 }
 
+fn chosen(filter: &str) -> Result<Vec<Planted>> {
+    let chosen: Vec<_> =
+        ALL.iter().copied().filter(|planted| planted.name.contains(filter)).collect();
+    ensure!(!chosen.is_empty(), "there is no planted bug with {filter:?} in its name");
+    Ok(chosen)
+}
+
 /// Tries out every bug whose name contains `filter`, and the same without it; prints what becomes
 /// of each. On another store than its own, if one is named.
 pub(crate) async fn hunt(
@@ -134,8 +144,7 @@ pub(crate) async fn hunt(
     keep: bool,
 ) -> Result<Vec<Hunt>> {
     let mut hunts = Vec::new();
-    for planted in ALL.iter().filter(|planted| planted.name.contains(filter)) {
-        let mut planted = *planted;
+    for mut planted in chosen(filter)? {
         planted.store = store.map_or(planted.store, |subject| subject.name);
         let order = planted.order(length, seed)?;
         let hunt = Hunt::of(planted, order, async |order| {
@@ -182,6 +191,21 @@ mod tests {
         let (hunt, runs) = hunted(9).await;
         assert!(!hunt.is_good(), "{hunt:?}");
         assert_eq!(runs, [(7, true), (8, true), (9, true), (9, false)]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_panics_over_a_bug_fails_the_hunt() {
+        let (mut hunt, _) = hunted(1).await;
+        assert!(hunt.is_good(), "{hunt:?}");
+        hunt.found.push((PANICKED, 1));
+        assert!(!hunt.is_good(), "{hunt:?}");
+    }
+
+    #[test]
+    fn whoever_names_no_bug_is_told() {
+        assert_eq!(chosen("").unwrap().len(), ALL.len());
+        assert_eq!(chosen("stale-status").unwrap().len(), 1);
+        assert!(chosen("stale-fence").is_err());
     }
 
     #[tokio::test]

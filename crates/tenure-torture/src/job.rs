@@ -20,6 +20,8 @@ pub(crate) enum Style {
     AtOnce,
     /// Leases are held for longer than their ttl, which is mostly the shorter one.
     Long,
+    /// The same with the shorter ttl alone.
+    Brief,
     /// The same with the longer ttl.
     Longest,
     /// Work is run under the lock, which ends it in time.
@@ -42,6 +44,8 @@ pub(crate) struct Job {
     /// The name of a planted bug.
     pub(crate) planted: Option<String>,
     pub(crate) operation_timeout: Duration,
+    /// The rate of its boot clock, in thousandths.
+    pub(crate) rate: u64,
 }
 
 /// The namespace that all workers share.

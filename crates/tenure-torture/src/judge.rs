@@ -15,18 +15,22 @@ use crate::case::Case;
 use crate::demand::Reached;
 use crate::excused::{Excused, quiet};
 use crate::job::{TTL_LONG, key};
+use crate::kept::Reasons;
 use crate::looks::looks;
 use crate::merge::{Merged, merge, read, read_faults, unsay};
 use crate::outages::Windows;
 use crate::questions::questions;
 use crate::tally::Tally;
-use crate::{answered, kept, same, undone, woken};
+use crate::{answered, kept, panicked, said, same, undone, woken};
 
 /// How much longer than its ttl a dead worker may keep its key.
 pub(crate) const ORPHAN_MAX: Duration = Duration::from_secs(1);
 
 /// What is told in place of a checker's name where the order of events was not decided.
 pub(crate) const UNDECIDED: &str = "undecided";
+
+/// The same where a server of ours panicked.
+pub(crate) const PANICKED: &str = "panicked";
 
 /// How long a store may take until it is well again in the end.
 const RECOVERS_MAX: Duration = Duration::from_secs(60);
@@ -41,6 +45,10 @@ pub(crate) struct Judgement {
     pub(crate) kept: Vec<String>,
     /// Keys that were held by nobody, where that can be told.
     pub(crate) undone: Option<Vec<String>>,
+    /// Panics of a server of ours.
+    pub(crate) panicked: Vec<String>,
+    /// Claims that were told what nobody had said.
+    pub(crate) said: Vec<String>,
     /// Holders that asked again, and were not given the same grant.
     pub(crate) same: Vec<String>,
     /// That releases woke nobody, where that can be told.
@@ -64,8 +72,9 @@ impl Judgement {
 
     /// The checkers that are not those of `tenure-check`: name, what holds where they find nothing,
     /// and what they found; nothing where that could not be judged.
-    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<&[String]>); 6] {
-        let goes_on = "a guard that keeps 10 s alive goes on, unless there was a reason not to";
+    pub(crate) fn own(&self) -> [(&'static str, &'static str, Option<&[String]>); 8] {
+        let goes_on = "a guard that is kept alive goes on, unless there was a reason not to";
+        let said = "nobody is told that a key is held without having heard that from the store";
         let given_back = "what nobody was told of is given back";
         let same = "who asks again with its owner is given the same grant";
         let mostly = "of those who wait, three in four at the least are woken by the release";
@@ -75,10 +84,12 @@ impl Judgement {
         [
             ("kept", goes_on, Some(&self.kept)),
             ("undone", given_back, self.undone.as_deref()),
+            ("said", said, Some(&self.said)),
             ("same", same, Some(&self.same)),
             ("woken", mostly, self.woken.as_deref()),
             ("answered", answered, Some(&self.answered)),
             (UNDECIDED, decided, Some(&self.verdict.undecided)),
+            (PANICKED, "no server of ours panics", Some(&self.panicked)),
         ]
     }
 
@@ -115,15 +126,32 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     let claims = grants(&records);
     // Whoever stands in line waits for a release too.
     let woken = case.wakes.then(|| woken::check(&History::new(records.clone()))).flatten();
+    reached.slept = case.wakes && woken.is_none();
     unsay(&mut records, &deeds);
     let history = History { looks: looks(&deeds, &stopped), ..History::new(records) };
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
-    let kept = kept::check(&history, &deeds, &claims, &away);
+    let slow = answered::slow(&history, &questions, kept::SLOW);
+    let reasons = Reasons { away: &away, wrong: &windows, slow: &slow };
+    let kept = kept::check(&history, &deeds, &claims, reasons);
     let undone = (!case.is_observed).then(|| undone::check(&history, &options));
+    let (panicked, said) = (panicked::check(folder)?, said::check(&deeds));
     let same = same::check(&history, &deeds, &claims);
     let answered = answered::check(&history, &options, &questions, excuses);
-    Ok(Judgement { verdict, kept, undone, same, woken, answered, tally, reached, excused, torn })
+    Ok(Judgement {
+        verdict,
+        kept,
+        undone,
+        panicked,
+        said,
+        same,
+        woken,
+        answered,
+        tally,
+        reached,
+        excused,
+        torn,
+    })
 }
 
 fn options(case: &Case, rearms: Windows) -> Options {

@@ -7,48 +7,109 @@ use tenure_check::History;
 
 use crate::deed::{Deed, Done};
 use crate::job::{TTL_LONG, nanos};
+use crate::outages::{Windows, overlaps};
 
-/// Finds guards that lost a long lease although nobody took it by force, the worker ran, and the
-/// store was there: for all but a quarter of the last ttl at the least.
+/// What an answer takes at the least where a short lease may be lost because of it: of its renewals
+/// the first may be kept waiting for half a second, and the next for that long.
+pub(crate) const SLOW: Duration = Duration::from_millis(200);
+
+/// What excuses a loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reasons<'a> {
+    /// When each worker could not reach the store, or stood still, and not a moment longer.
+    pub(crate) away: &'a BTreeMap<u64, Windows>,
+    /// When questions of each worker may have failed, or the machine was late.
+    pub(crate) wrong: &'a BTreeMap<u64, Windows>,
+    /// When the store answered, but slowly.
+    pub(crate) slow: &'a [(u64, u64)],
+}
+
+/// Finds guards that lost their lease although nobody took it by force, the worker ran, and the
+/// store was there: in the last ttl of a long lease for three quarters of it at the least, and in
+/// that of a short one, which is renewed every 0.7 s, all of the time.
 pub(crate) fn check(
     history: &History,
     deeds: &[Deed],
     claims: &BTreeMap<(u64, u64), (u64, u64)>,
-    away: &BTreeMap<u64, Vec<(u64, u64)>>,
+    reasons: Reasons<'_>,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for deed in deeds.iter().filter(|deed| deed.what == Done::Gone) {
         let Some((ttl, fence)) = claims.get(&(deed.worker, deed.claim)) else { continue };
-        let from = deed.at.saturating_sub(nanos(TTL_LONG));
-        let within = |(a, b): &(u64, u64)| (*b).min(deed.at).saturating_sub((*a).max(from));
-        let gone: u64 = away.get(&deed.worker).into_iter().flatten().map(within).sum();
-        let is_excused = gone >= nanos(TTL_LONG) / 4 || history.is_forced(&deed.key, *fence);
-        if *ttl == nanos(TTL_LONG) && !is_excused {
-            let gone = Duration::from_nanos(gone);
-            found.push(format!(
-                "worker {} lost {} (fence {fence}) although the store was away for {gone:?} only",
-                deed.worker, deed.key
-            ));
+        let from = deed.at.saturating_sub(*ttl);
+        if reasons.excuse(deed, from, *ttl) || history.is_forced(&deed.key, *fence) {
+            continue;
         }
+        let gone = Duration::from_nanos(reasons.gone(deed, from));
+        found.push(format!(
+            "worker {} lost {} (fence {fence}) although the store was away for {gone:?} only",
+            deed.worker, deed.key
+        ));
     }
     found
+}
+
+impl Reasons<'_> {
+    fn excuse(&self, deed: &Deed, from: u64, ttl: u64) -> bool {
+        if ttl == nanos(TTL_LONG) {
+            return self.gone(deed, from) >= ttl / 4;
+        }
+        let wrong = self.wrong.get(&deed.worker).map_or(&[][..], Vec::as_slice);
+        overlaps(wrong, from, deed.at) || overlaps(self.slow, from, deed.at)
+    }
+
+    /// For how long the store was away since then.
+    fn gone(&self, deed: &Deed, from: u64) -> u64 {
+        let within = |(a, b): &(u64, u64)| (*b).min(deed.at).saturating_sub((*a).max(from));
+        self.away.get(&deed.worker).into_iter().flatten().map(within).sum()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::TTL_SHORT;
 
     const SECOND: u64 = 1_000_000_000;
 
+    /// What is found of a guard that is gone at 60 s.
+    fn found(ttl: u64, away: (u64, u64), wrong: (u64, u64)) -> usize {
+        found_while_slow(ttl, away, wrong, &[])
+    }
+
+    fn found_while_slow(
+        ttl: u64,
+        away: (u64, u64),
+        wrong: (u64, u64),
+        slow: &[(u64, u64)],
+    ) -> usize {
+        let deed = Deed { worker: 1, claim: 2, key: "k".into(), at: 60 * SECOND, what: Done::Gone };
+        let claims = BTreeMap::from([((1, 2), (ttl, 7))]);
+        let [away, wrong] = [away, wrong]
+            .map(|(from, until)| BTreeMap::from([(1, vec![(from * SECOND, until * SECOND)])]));
+        let reasons = Reasons { away: &away, wrong: &wrong, slow };
+        check(&History::default(), &[deed], &claims, reasons).len()
+    }
+
     #[test]
     fn a_loss_needs_a_reason() {
-        let deed = Deed { worker: 1, claim: 2, key: "k".into(), at: 60 * SECOND, what: Done::Gone };
-        let claims = BTreeMap::from([((1, 2), (nanos(TTL_LONG), 7))]);
-        let found = |away: Vec<(u64, u64)>| {
-            let away = BTreeMap::from([(1, away)]);
-            check(&History::default(), std::slice::from_ref(&deed), &claims, &away).len()
+        assert_eq!(found(nanos(TTL_LONG), (40, 51), (40, 59)), 1);
+        assert_eq!(found(nanos(TTL_LONG), (40, 53), (40, 41)), 0);
+    }
+
+    #[test]
+    fn a_short_lease_may_be_lost_when_anything_was_wrong_just_then() {
+        let ttl = nanos(TTL_SHORT);
+        assert_eq!(found(ttl, (40, 41), (40, 57)), 1);
+        assert_eq!(found(ttl, (40, 41), (40, 59)), 0);
+    }
+
+    #[test]
+    fn a_short_lease_may_be_lost_when_the_store_was_slow_for_others() {
+        let found = |ttl, at: u64| {
+            found_while_slow(ttl, (40, 41), (40, 41), &[(at * SECOND, (at + 1) * SECOND)])
         };
-        assert_eq!(found(vec![(40 * SECOND, 51 * SECOND)]), 1);
-        assert_eq!(found(vec![(40 * SECOND, 53 * SECOND)]), 0);
+        assert_eq!((found(nanos(TTL_SHORT), 56), found(nanos(TTL_SHORT), 58)), (1, 0));
+        assert_eq!(found(nanos(TTL_LONG), 58), 1);
     }
 }

@@ -37,7 +37,9 @@ pub(crate) fn looks(deeds: &[Deed], stopped: &BTreeMap<u64, Windows>) -> Vec<Loo
             | Done::Gone
             | Done::Again { .. }
             | Done::Unheard
-            | Done::Unasked => continue,
+            | Done::RenewFailed { .. }
+            | Done::Unasked
+            | Done::Unsaid => continue,
         };
         let look = |asked| Look { key: deed.key.clone(), asked, answered: deed.at, fence, forces };
         looks.extend(since.map(look));

@@ -38,16 +38,20 @@ mod looks;
 mod merge;
 mod nemesis;
 mod outages;
+mod panicked;
 mod planted;
 mod questions;
 mod replicated;
 mod report;
 mod run;
+mod said;
 mod same;
 mod setting;
 mod shelf;
 mod shipped;
 mod sink;
+mod skew;
+mod standing;
 mod subject;
 mod tally;
 mod tether;
@@ -56,6 +60,7 @@ mod turn;
 mod undone;
 mod witness;
 mod woken;
+mod words;
 mod worker;
 
 use std::path::Path;
@@ -129,13 +134,22 @@ fn or_told(part: &str, outcome: Result<bool>) -> bool {
     })
 }
 
+/// What came of what a page tells of. Where that is nothing, it is taken away: what was told before
+/// is no longer so.
+fn or_cleared<T>(shelf: Option<&Shelf>, page: &str, outcome: Result<T>) -> Result<T> {
+    if let (Err(_), Some(shelf)) = (&outcome, shelf) {
+        shelf.clear(page)?;
+    }
+    outcome
+}
+
 async fn try_out(args: &Args, subject: Subject, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
     println!("{}: for {} s", subject.name, args.length().as_secs());
     let order = Order::new(subject, args.length(), seed);
     let is_long = args.length() >= LONG;
     let demand = args.cards.then_some(Demand::CARD).or(is_long.then_some(Demand::LEAST));
     let order = Order { workers: args.workers, tasks: args.tasks, demand, ..order };
-    let outcome = run::run(order).await?;
+    let outcome = or_cleared(shelf, &shelf::card(&subject), run::run(order).await)?;
     for line in report::lines(&outcome) {
         println!("{line}");
     }
@@ -164,7 +178,8 @@ fn judge_again(folder: &Path) -> Result<bool> {
 }
 
 async fn control_run(args: &Args, seed: u64, shelf: Option<&Shelf>) -> Result<bool> {
-    let controls = control::controls(args.control_length(), seed).await?;
+    let controls = control::controls(args.control_length(), seed).await;
+    let controls = or_cleared(shelf, shelf::CONTROLS, controls)?;
     if let Some(shelf) = shelf {
         let more = format!("--control --seconds {} --seed {seed}", args.control_length().as_secs());
         shelf.put_controls(&controls, &more)?;
@@ -184,9 +199,11 @@ async fn hunt(args: &Args, filter: &str, seed: u64, shelf: Option<&Shelf>) -> Re
     ensure!(args.store.len() <= 1, "--planted is for one store, or for each bug's own");
     let length = args.control_length();
     let store = if args.store.is_empty() { None } else { args.subjects(seed)?.first().copied() };
-    let hunts = hunt::hunt(filter, store, length, seed, args.keep).await?;
     // The page tells of all bugs, each on its own store, or it stays as it is.
-    if let Some(shelf) = shelf.filter(|_| filter.is_empty() && store.is_none()) {
+    let shelf = shelf.filter(|_| filter.is_empty() && store.is_none());
+    let hunts = hunt::hunt(filter, store, length, seed, args.keep).await;
+    let hunts = or_cleared(shelf, shelf::PLANTED, hunts)?;
+    if let Some(shelf) = shelf {
         let more = format!("--planted --seconds {} --seed {seed}", length.as_secs());
         shelf.put_hunts(&hunts, &more)?;
     }

@@ -145,9 +145,9 @@ fn settle(records: &mut [Record]) {
 }
 
 /// What the store was not asked it has not said: that a key is held, to one in the line of its own
-/// process.
+/// process, or to one who made it up.
 pub(crate) fn unsay(records: &mut [Record], deeds: &[Deed]) {
-    let unasked = deeds.iter().filter(|deed| deed.what == Done::Unasked);
+    let unasked = deeds.iter().filter(|deed| matches!(deed.what, Done::Unasked | Done::Unsaid));
     let unasked: BTreeSet<(u64, u64)> = unasked.map(|deed| (deed.worker, deed.claim)).collect();
     for record in records {
         if record.what == What::Held && unasked.contains(&(record.worker, record.claim)) {

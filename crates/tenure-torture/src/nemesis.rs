@@ -106,7 +106,7 @@ impl Planner<'_> {
                 ttl * dice.pick(&[1, 3, 6]).unwrap_or(1) / 2
             }
             Kind::WorkerKill | Kind::ClockRate | Kind::Reset => Duration::ZERO,
-            Kind::ClockStep => Duration::from_millis(4_500),
+            Kind::ClockStep | Kind::ServerClockStep => Duration::from_millis(4_500),
             Kind::ServerKill | Kind::ServerRestart => dice.millis(0, 800),
             Kind::ServerPause => dice.millis(500, 3_000),
             // Now and then for longer than a ttl: whoever holds then is robbed with right.
@@ -145,7 +145,7 @@ mod tests {
             assert!(blows.len() >= 330, "seed {seed}: {}", blows.len());
             for kind in Kind::ALL {
                 let count = blows.iter().filter(|blow| blow.kind == kind).count();
-                assert!(count >= 5, "seed {seed}: {kind:?} {count} times");
+                assert!(count >= 4, "seed {seed}: {kind:?} {count} times");
             }
         }
     }

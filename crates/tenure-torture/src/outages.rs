@@ -82,7 +82,7 @@ impl Outages {
         let (signs, killed) = (place.subject.signs, killed(records));
         let (links, astray) = (BTreeMap::new(), BTreeMap::new());
         let mut outages = Self { everyone: Vec::new(), links, astray, extent };
-        for fault in struck {
+        for fault in struck.iter().filter(|fault| fault.kind.is_outage()) {
             let after = extent.after(fault.kind, place.patience);
             let window = (fault.begin, fault.end.saturating_add(nanos(after)));
             match (fault.kind.aim(), fault.link, fault.worker()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tenure::clock::Clock;
 use tenure::planted::Bug;
 use tenure::{LocksBuilder, Store};
 use tenure_testkit::mutants::{Mutant, StoreBug};
@@ -12,13 +13,28 @@ use tenure_testkit::mutants::{Mutant, StoreBug};
 use crate::fault::Kind;
 use crate::job::Style;
 use crate::run::Order;
+use crate::skew::SkewedClock;
+use crate::standing::StandingClock;
 use crate::subject;
+use crate::tries::Tries;
 
-/// A bug of the client, or of the store.
+/// A bug of the client, or of the store; one that stands in the store's place and is the client's,
+/// because what it makes up the store has not said; or one of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Client(Bug),
     Store(StoreBug),
+    Between(StoreBug),
+    Clock(ClockBug),
+}
+
+/// A clock that leases must not be measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClockBug {
+    /// It runs at so many thousandths of its rate, far out of the bound that is promised.
+    Slow(u64),
+    /// It stands still while its process is stopped.
+    Stands,
 }
 
 /// A bug, and the set-up in which it shows.
@@ -82,6 +98,13 @@ pub(crate) const ALL: &[Planted] = &[
         what: What::Client(Bug::ForgottenReply),
         finder: "undone",
         store: "nats",
+        ..BESET
+    },
+    Planted {
+        name: "renew-fails, all faults",
+        what: What::Store(StoreBug::RenewFails),
+        finder: "kept",
+        store: "redis",
         ..BESET
     },
     Planted { name: "cached-belief", style: Style::Long, ..CLIENT },
@@ -151,6 +174,22 @@ pub(crate) const ALL: &[Planted] = &[
         ..CLIENT
     },
     Planted {
+        name: "slow-clock",
+        what: What::Clock(ClockBug::Slow(700)),
+        finder: "beliefs",
+        style: Style::Long,
+        kinds: &[Kind::Cut, Kind::Sinking],
+        length_min: Duration::from_secs(40),
+        ..CLIENT
+    },
+    Planted {
+        name: "clock-stops-with-process",
+        what: What::Clock(ClockBug::Stands),
+        finder: "beliefs",
+        style: Style::Long,
+        ..CLIENT
+    },
+    Planted {
         name: "expires-early",
         what: What::Store(StoreBug::ExpiresEarly),
         finder: "linear",
@@ -183,6 +222,19 @@ pub(crate) const ALL: &[Planted] = &[
         ..CLIENT
     },
     Planted {
+        name: "renew-fails",
+        what: What::Store(StoreBug::RenewFails),
+        finder: "answered",
+        ..CLIENT
+    },
+    Planted {
+        name: "renew-fails, held long",
+        what: What::Store(StoreBug::RenewFails),
+        finder: "kept",
+        style: Style::Brief,
+        ..CLIENT
+    },
+    Planted {
         name: "renew-revives",
         what: What::Store(StoreBug::RenewRevives),
         finder: "linear",
@@ -194,6 +246,14 @@ pub(crate) const ALL: &[Planted] = &[
         name: "failure-is-held",
         what: What::Store(StoreBug::FailureIsHeld),
         finder: "linear",
+        style: Style::AtOnce,
+        kinds: &[Kind::Cut],
+        ..CLIENT
+    },
+    Planted {
+        name: "failure-is-held, by the client",
+        what: What::Between(StoreBug::FailureIsHeld),
+        finder: "said",
         style: Style::AtOnce,
         kinds: &[Kind::Cut],
         ..CLIENT
@@ -269,15 +329,27 @@ impl Planted {
         ALL.iter().copied().find(|planted| planted.name == name)
     }
 
-    /// Switches it on.
+    /// The clock that a worker has for its own, where that is the bug.
+    pub(crate) fn clock(self) -> Option<Arc<dyn Clock>> {
+        match self.what {
+            What::Clock(ClockBug::Slow(rate)) => Some(Arc::new(SkewedClock::new(rate))),
+            What::Clock(ClockBug::Stands) => Some(Arc::new(StandingClock::start())),
+            What::Client(_) | What::Store(_) | What::Between(_) => None,
+        }
+    }
+
+    /// Switches it on: in the store, or on either side of those who count what it is asked.
     pub(crate) fn plant(
         self,
         builder: LocksBuilder,
         store: Arc<dyn Store>,
+        tries: &Arc<Tries>,
     ) -> (LocksBuilder, Arc<dyn Store>) {
         match self.what {
-            What::Client(bug) => (builder.plant(bug), store),
-            What::Store(bug) => (builder, Arc::new(Mutant::new(store, bug))),
+            What::Client(bug) => (builder.plant(bug), tries.around(store)),
+            What::Clock(_) => (builder, tries.around(store)),
+            What::Store(bug) => (builder, tries.around(Arc::new(Mutant::new(store, bug)))),
+            What::Between(bug) => (builder, Arc::new(Mutant::new(tries.around(store), bug))),
         }
     }
 
@@ -300,12 +372,13 @@ mod tests {
     use tenure_check::Checker;
 
     use super::*;
-    use crate::judge::{Judgement, UNDECIDED};
+    use crate::judge::{Judgement, PANICKED, UNDECIDED};
 
     #[test]
     fn checkers_have_something_that_they_must_find() {
         let own = Judgement::default();
-        let own = own.own().into_iter().map(|(name, ..)| name).filter(|name| *name != UNDECIDED);
+        let own = own.own().into_iter().map(|(name, ..)| name);
+        let own = own.filter(|name| ![UNDECIDED, PANICKED].contains(name));
         for finder in Checker::ALL.map(Checker::name).into_iter().chain(own) {
             assert!(ALL.iter().any(|planted| planted.finder == finder), "{finder}");
         }

@@ -12,6 +12,7 @@ use crate::turn::{ABANDONED, AGAIN, UNTOLD};
 pub(crate) enum Act {
     Acquire,
     Release,
+    Renew,
     Status,
     Force,
 }
@@ -22,6 +23,7 @@ impl Act {
         match self {
             Self::Acquire => "acquire",
             Self::Release => "release",
+            Self::Renew => "renewal",
             Self::Status => "status",
             Self::Force => "force-release",
         }
@@ -113,7 +115,23 @@ pub(crate) fn questions(records: &[Record], deeds: &[Deed]) -> Vec<Question> {
         }
     }
     all.extend(open.into_values());
+    all.extend(deeds.iter().filter_map(renewal));
     all
+}
+
+/// A renewal that failed: nothing is written when it is asked for.
+fn renewal(deed: &Deed) -> Option<Question> {
+    let Deed { worker, key, at, what: Done::RenewFailed { kind, took }, .. } = deed else {
+        return None;
+    };
+    Some(Question {
+        worker: *worker,
+        act: Act::Renew,
+        key: key.clone(),
+        asked: at.saturating_sub(*took),
+        wait: 0,
+        reply: Reply::Failed { at: *at, kind: kind.clone() },
+    })
 }
 
 fn of_claim(what: &What) -> Option<(Act, Step<'_>)> {
@@ -142,9 +160,13 @@ fn of_deed(done: &Done) -> Option<(Act, Step<'_>)> {
         Done::ForceAsked => Some((Act::Force, Step::Asked { wait: 0 })),
         Done::Forced { .. } => Some((Act::Force, Step::Told)),
         Done::ForceFailed { kind } => Some((Act::Force, Step::Failed(kind))),
-        Done::Renewed { .. } | Done::Gone | Done::Again { .. } | Done::Unheard | Done::Unasked => {
-            None
-        }
+        Done::Renewed { .. }
+        | Done::RenewFailed { .. }
+        | Done::Gone
+        | Done::Again { .. }
+        | Done::Unheard
+        | Done::Unasked
+        | Done::Unsaid => None,
     }
 }
 
@@ -185,6 +207,16 @@ mod tests {
             ("release", 5, 0, Reply::None),
         ];
         assert_eq!(found.iter().map(short).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_renewal_that_failed_was_asked_for_before() {
+        let what = Done::RenewFailed { kind: "Unavailable".into(), took: 5 };
+        let deed = Deed { worker: 1, claim: 0, key: "k".into(), at: 9, what };
+        let found = questions(&[], &[deed]);
+        let reply = Reply::Failed { at: 9, kind: "Unavailable".into() };
+        let key = "k".to_owned();
+        assert_eq!(found, [Question { worker: 1, act: Act::Renew, key, asked: 4, wait: 0, reply }]);
     }
 
     #[test]

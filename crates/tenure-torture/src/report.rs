@@ -44,6 +44,10 @@ pub(crate) fn failures(outcome: &Outcome) -> Vec<String> {
     if broken > 0 && expected == Class::Fenced {
         failures.push(format!("{broken} violations"));
     }
+    let panics = outcome.judgement.panicked.len();
+    if panics > 0 {
+        failures.push(format!("{panics} panics of the server"));
+    }
     if let Some(demand) = outcome.order.demand {
         failures.extend(demand.missed(outcome.judgement.reached));
     }

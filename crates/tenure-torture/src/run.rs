@@ -16,6 +16,7 @@ use tenure_testkit::servers::{Service, fresh_room};
 
 use crate::arena::{Arena, clean_after};
 use crate::case::Case;
+use crate::clockwork;
 use crate::demand::{Demand, Reached};
 use crate::fault::{Aim, Blow, Kind, Struck};
 use crate::fleet::{Fleet, Plan};
@@ -40,7 +41,7 @@ const LATE_MIN: Duration = Duration::from_millis(20);
 const LENGTHS_MAX: u32 = 3;
 
 /// What the server said, beside the history.
-const SERVER_LOG: &str = "server.log";
+pub(crate) const SERVER_LOG: &str = "server.log";
 
 /// How long the sink may take to start.
 const SINK_MAX: Duration = Duration::from_secs(20);
@@ -210,7 +211,12 @@ async fn set_up(
 ) -> Result<(Arena, Menu)> {
     let mut links = Vec::new();
     let mut urls = vec![service.url(room, None)];
-    let is_possible = |kind: &Kind| service.server().is_some() || kind.aim() == Aim::Worker;
+    let server = service.server();
+    let steps = server.is_some_and(|server| clockwork::is_steppable(server.folder()));
+    let is_possible = |kind: &Kind| match kind {
+        Kind::ServerClockStep => steps,
+        kind => server.is_some() || kind.aim() == Aim::Worker,
+    };
     let kinds: Vec<Kind> = order.kinds.iter().copied().filter(is_possible).collect();
     if let Some(address) = service.address() {
         for number in 0..LINKS {
@@ -230,6 +236,8 @@ async fn set_up(
         style: order.style,
         planted: order.planted.clone(),
         operation_timeout: order.operation_timeout,
+        // Work that is run under a lock says that it goes on a moment after it was let go on.
+        rates: if order.style == Style::Run { [1000; 3] } else { order.subject.rates },
         faketime: moves_clocks.then(faketime::library).transpose()?,
     };
     let menu = Menu { kinds, links: links.len(), start_max: order.subject.start_max };

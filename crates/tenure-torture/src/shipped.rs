@@ -4,7 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
+use tenure_testkit::faketime;
 use tenure_testkit::servers::{Program, Server, Service};
+
+use crate::clockwork::{self, Clockwork};
 
 /// The program, which stands beside this one.
 fn program() -> Result<PathBuf> {
@@ -19,9 +22,9 @@ fn program() -> Result<PathBuf> {
 pub(crate) struct Shipped(Server);
 
 impl Shipped {
-    /// Starts it, with its usual settings.
+    /// Starts it, with its usual settings and a wall clock that can be stepped.
     pub(crate) fn start() -> Result<Self> {
-        let path = program()?;
+        let (path, library) = (program()?, faketime::library()?);
         let server = Server::start("tenure", |port, folder| {
             let store = format!("file:{}", folder.join("locks.db").display());
             let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -29,7 +32,11 @@ impl Shipped {
             Ok(Program {
                 path,
                 arguments: arguments.map(Into::into).to_vec(),
-                environment: Vec::new(),
+                environment: Clockwork::Stepping.environment(
+                    &library,
+                    folder,
+                    clockwork::SERVER,
+                )?,
                 user: None,
                 last_signal: "KILL",
                 is_ready: Box::new(move || TcpStream::connect(listen).is_ok()),

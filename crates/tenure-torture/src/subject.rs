@@ -35,6 +35,9 @@ pub(crate) struct Subject {
     pub(crate) rearms: bool,
     /// Whether one worker that is stopped in the middle of a write may keep all others waiting.
     pub(crate) is_files: bool,
+    /// The rates of the workers' boot clocks, in thousandths. A machine has one such clock, so that
+    /// all who share files have it.
+    pub(crate) rates: [u64; 3],
     /// Whether it refuses whoever's wall clock is wrong, because requests are signed with it.
     pub(crate) signs: bool,
 }
@@ -47,10 +50,17 @@ const FILES: Subject = Subject {
     recovers: false,
     rearms: false,
     is_files: true,
+    rates: [1000; 3],
     signs: false,
 };
 
-const SERVED: Subject = Subject { is_files: false, start_max: Duration::from_secs(1), ..FILES };
+const SERVED: Subject = Subject {
+    is_files: false,
+    start_max: Duration::from_secs(1),
+    // With the half per cent of servers whose own clock is fast, within 1 %.
+    rates: [996, 1000, 1004],
+    ..FILES
+};
 
 const POSTGRES: Subject = Subject {
     name: "postgres",
@@ -66,6 +76,9 @@ const SEAWEEDFS: Subject = Subject {
                     100 ms, election 1 s",
     start_max: Duration::from_secs(10),
     recovers: true,
+    // Those who time leases by looking allow for 10 %. One that runs slow would keep an orphan for
+    // longer by that.
+    rates: [1000, 1020, 1040],
     signs: true,
     ..SERVED
 };

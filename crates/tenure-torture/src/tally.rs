@@ -90,12 +90,14 @@ fn other(what: &Done) -> Option<Entry> {
         Done::Forced { .. } => Some(Entry::Answered("force-release: answered")),
         Done::ForceFailed { kind } => Some(failed("force-release", kind)),
         Done::Renewed { .. } => Some(Entry::Answered("renew: done")),
+        Done::RenewFailed { kind, .. } => Some(failed("renew", kind)),
         Done::LookAsked
         | Done::ForceAsked
         | Done::Gone
         | Done::Again { .. }
         | Done::Unheard
-        | Done::Unasked => None,
+        | Done::Unasked
+        | Done::Unsaid => None,
     }
 }
 

@@ -1,36 +1,56 @@
 //! Which questions for a lock nobody was answered: each of them may have been granted.
 //!
 //! A claim is one question or many, and what it is told in the end does not say what became of
-//! each. So they are counted here, between the locks and the store.
+//! each. So they are counted here, between the locks and the store; and what a claim is told
+//! without the store's word is found out.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tenure::claim::{
     Attempt, Claim, Eviction, Grant, ListQuery, Page, Pledge, Released, Renewal, Renewed,
 };
+use tenure::clock::{Clock, Moment, SystemClock};
 use tenure::store::StoreInfo;
 use tenure::watch::Watch;
-use tenure::{Key, Lease, Result, Retry, Status, Store};
+use tenure::{Key, KeyPolicy, Lease, Result, Retry, Status, Store};
 
 use crate::deed::Done;
+use crate::job::nanos;
 use crate::log::Log;
+use crate::words::Words;
 
 const LABEL: &str = "claim-";
+
+/// An answer that took longer may have been given up before, as it is after a third of the ttl.
+const HEARD_MAX: Duration = Duration::from_millis(500);
 
 /// The questions of all claims of a worker.
 #[derive(Debug)]
 pub(crate) struct Tries {
     log: Arc<Log>,
-    /// Those of each claim that goes on.
-    open: Mutex<BTreeMap<u64, Count>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The questions of each claim that goes on.
+    claims: BTreeMap<u64, Count>,
+    words: Words,
 }
 
 /// The questions of one claim that are of consequence.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Count {
+    /// When it began, if that was said.
+    begun: Option<Moment>,
+    /// Whether it waits: then it may stand in line and be refused without a question.
+    waits: bool,
+    /// What it asked for, if it came to ask.
+    key: Option<Key>,
     under_way: u32,
     granted: u32,
     held: u32,
@@ -40,7 +60,7 @@ struct Count {
 
 impl Count {
     /// How many may have been granted, and nobody was told that yet.
-    const fn open(self) -> u32 {
+    const fn open(&self) -> u32 {
         (self.under_way + self.granted).saturating_sub(self.written)
     }
 }
@@ -48,7 +68,7 @@ impl Count {
 impl Tries {
     /// None so far.
     pub(crate) fn new(log: Arc<Log>) -> Arc<Self> {
-        Arc::new(Self { log, open: Mutex::default() })
+        Arc::new(Self { log, known: Mutex::default() })
     }
 
     /// A store that counts what it is asked.
@@ -56,8 +76,10 @@ impl Tries {
         Arc::new(Counted { inner, tries: Arc::clone(self) })
     }
 
-    /// What a claim has to say in its holder's label, so that its questions are known.
-    pub(crate) fn label(claim: u64) -> String {
+    /// A claim begins. It has to say this in its holder's label, so that its questions are known.
+    pub(crate) fn begin(&self, claim: u64, waits: bool) -> String {
+        let count = Count { begun: Some(SystemClock.now()), waits, ..Count::default() };
+        self.known().claims.insert(claim, count);
         format!("{LABEL}{claim}")
     }
 
@@ -75,14 +97,23 @@ impl Tries {
         self.doubt(claim, under_way)
     }
 
-    /// A claim was told that it has nothing: maybe because others of this process stood before it,
-    /// and not by the store.
-    pub(crate) fn refused(&self, claim: u64) -> io::Result<()> {
+    /// A claim was told that it has nothing, and maybe that the key is held: which this process can
+    /// know without its asking, or without an answer, from others of its tasks.
+    pub(crate) fn refused(&self, claim: u64, is_held: bool) -> io::Result<()> {
         let count = self.end(claim);
-        if count.held == 0 {
-            self.log.did(claim, "", Done::Unasked)?;
+        if is_held && count.held == 0 {
+            let is_known = self.knows(&count);
+            self.log.did(claim, "", if is_known { Done::Unasked } else { Done::Unsaid })?;
         }
         self.doubt(claim, count.open())
+    }
+
+    /// Whether a claim can have heard that its key is held although that was no answer to it.
+    fn knows(&self, count: &Count) -> bool {
+        match (&count.key, count.begun) {
+            (Some(key), Some(begun)) => self.known().words.tell(key, begun),
+            _ => count.waits,
+        }
     }
 
     /// Nobody waits for what becomes of a claim.
@@ -92,15 +123,15 @@ impl Tries {
     }
 
     fn end(&self, claim: u64) -> Count {
-        self.open().remove(&claim).unwrap_or_default()
+        self.known().claims.remove(&claim).unwrap_or_default()
     }
 
     fn doubt(&self, claim: u64, questions: u32) -> io::Result<()> {
         (0..questions).try_for_each(|_| self.log.did(claim, "", Done::Unheard))
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Count>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -140,14 +171,15 @@ struct Try<'a> {
 }
 
 impl<'a> Try<'a> {
-    fn begin(tries: &'a Tries, claim: u64) -> Self {
-        let mut all = tries.open();
-        let count = all.entry(claim).or_default();
+    fn begin(tries: &'a Tries, claim: u64, key: &Key) -> Self {
+        let mut known = tries.known();
+        let count = known.claims.entry(claim).or_default();
+        count.key = Some(key.clone());
         // One of them is known by its claim, should the worker be killed.
         let before = count.open();
         count.under_way += 1;
         count.written += before;
-        drop(all);
+        drop(known);
         // A disk that takes nothing more ends the worker with its next line.
         let _ = tries.doubt(claim, before);
         Self { tries, claim, fate: Fate::Unheard }
@@ -157,8 +189,8 @@ impl<'a> Try<'a> {
 impl Drop for Try<'_> {
     fn drop(&mut self) {
         // What its claim was told in the end was told with this one under way.
-        let mut all = self.tries.open();
-        let Some(count) = all.get_mut(&self.claim) else { return };
+        let mut known = self.tries.known();
+        let Some(count) = known.claims.get_mut(&self.claim) else { return };
         let open = count.open();
         count.under_way -= 1;
         match self.fate {
@@ -168,7 +200,7 @@ impl Drop for Try<'_> {
         }
         count.written = count.written.min(count.under_way + count.granted);
         let is_unheard = self.fate == Fate::Unheard && count.open() < open;
-        drop(all);
+        drop(known);
         if is_unheard {
             let _ = self.tries.doubt(self.claim, 1);
         }
@@ -189,18 +221,42 @@ impl Store for Counted {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let Some(number) = claim_of(claim) else { return self.inner.try_acquire(claim).await };
-        let mut question = Try::begin(&self.tries, number);
+        let mut question = Try::begin(&self.tries, number, &claim.key);
         let answer = self.inner.try_acquire(claim).await;
         question.fate = Fate::of(&answer);
+        match &answer {
+            Ok(Attempt::Granted(lease)) => self.tries.known().words.granted(&claim.key, lease),
+            Ok(Attempt::Held(_)) => self.tries.known().words.held(&claim.key),
+            Err(_) => {}
+        }
         answer
     }
 
     async fn renew(&self, renewal: &Renewal) -> Result<Renewed> {
-        self.inner.renew(renewal).await
+        let (key, sent) = (&renewal.grant.key, SystemClock.now());
+        let answer = self.inner.renew(renewal).await;
+        match &answer {
+            Ok(Renewed::Renewed(lease)) => self.tries.known().words.granted(key, lease),
+            Ok(Renewed::Lost(_)) => {}
+            Err(error) => {
+                let (kind, took) = (format!("{:?}", error.kind()), SystemClock.now().since(sent));
+                let done = Done::RenewFailed { kind, took: nanos(took) };
+                // A disk that takes nothing more ends the worker with its next line.
+                let _ = self.tries.log.did(0, KeyPolicy::label_of(key).as_str(), done);
+            }
+        }
+        answer
     }
 
     async fn release(&self, grant: &Grant) -> Result<Released> {
-        self.inner.release(grant).await
+        // Until that is answered its guard is still there for others of this process; and also
+        // where the answer was given up before it came.
+        let sent = SystemClock.now();
+        let answer = self.inner.release(grant).await;
+        if answer.is_ok() && SystemClock.now().since(sent) < HEARD_MAX {
+            self.tries.known().words.returned(&grant.key, grant.fence);
+        }
+        answer
     }
 
     async fn force_release(&self, eviction: &Eviction) -> Result<Option<Status>> {
@@ -208,7 +264,11 @@ impl Store for Counted {
     }
 
     async fn inspect(&self, key: &Key) -> Result<Option<Lease>> {
-        self.inner.inspect(key).await
+        let answer = self.inner.inspect(key).await;
+        if let Ok(Some(_)) = &answer {
+            self.tries.known().words.held(key);
+        }
+        answer
     }
 
     async fn list(&self, query: &ListQuery) -> Result<Page> {
@@ -226,8 +286,11 @@ impl Store for Counted {
 
 #[cfg(test)]
 mod tests {
-    use tenure::Error;
+    use tenure::claim::Reentry;
     use tenure::error::ErrorKind;
+    use tenure::stores::memory::MemoryStore;
+    use tenure::{Error, Holder, Operation, Owner};
+    use tenure_testkit::faults::{Fault, Faults};
 
     use super::*;
     use crate::deed::Deed;
@@ -244,16 +307,25 @@ mod tests {
         deeds.into_iter().map(|deed| (deed.claim, deed.what)).collect()
     }
 
+    fn key() -> Key {
+        Key::new("k").unwrap()
+    }
+
     fn asked(tries: &Tries, claim: u64, fate: Fate) {
-        Try::begin(tries, claim).fate = fate;
+        under_way(tries, claim).fate = fate;
+    }
+
+    fn under_way(tries: &Tries, claim: u64) -> Try<'_> {
+        Try::begin(tries, claim, &key())
     }
 
     #[test]
     fn a_refusal_without_a_word_on_one_question_is_in_doubt() {
         let refused = |fates: &'static [Fate]| {
             written(|tries| {
+                tries.begin(7, true);
                 fates.iter().for_each(|fate| asked(tries, 7, *fate));
-                tries.refused(7).unwrap();
+                tries.refused(7, true).unwrap();
             })
         };
         assert_eq!(refused(&[Fate::Held, Fate::Failed]), []);
@@ -262,15 +334,58 @@ mod tests {
         assert_eq!(refused(&[Fate::Held, Fate::Granted]), [(7, Done::Unheard)]);
         // Whoever did not come to ask was not told by the store.
         assert_eq!(refused(&[]), [(7, Done::Unasked)]);
+        let at_once = written(|tries| {
+            tries.begin(7, false);
+            tries.refused(7, true).unwrap();
+        });
+        assert_eq!(at_once, [(7, Done::Unsaid)], "whoever does not wait stands in no line");
+    }
+
+    #[test]
+    fn what_is_told_without_an_answer_was_heard_by_another_or_made_up() {
+        let told = |is_held, hear: fn(&Tries)| {
+            written(|tries| {
+                tries.begin(7, true);
+                asked(tries, 7, Fate::Failed);
+                hear(tries);
+                tries.refused(7, is_held).unwrap();
+            })
+        };
+        assert_eq!(told(true, |_| ()), [(7, Done::Unsaid)]);
+        assert_eq!(told(true, |tries| tries.known().words.held(&key())), [(7, Done::Unasked)]);
+        assert_eq!(told(false, |_| ()), []);
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_known_until_its_release_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let tries = Tries::new(Arc::new(Log::open(folder.path(), WORKER).unwrap()));
+        let faults = Faults::new(Arc::new(MemoryStore::new(Arc::new(SystemClock))));
+        let store = tries.around(Arc::new(faults.clone()));
+        let (owner, holder) = (Owner::parse("o").unwrap(), Holder::new("claim-4").unwrap());
+        let (ttl, reentry) = (Duration::from_secs(60), Reentry::Adopt);
+        let claim = Claim { key: key(), owner: owner.clone(), ttl, holder, reentry };
+        let Attempt::Granted(lease) = store.try_acquire(&claim).await.unwrap() else { panic!() };
+        let grant = Grant { key: key(), owner, fence: Some(lease.fence) };
+        let is_known = || tries.known().words.tell(&key(), SystemClock.now());
+        faults.next(Operation::Release, Fault::ErrorBefore);
+        assert!(store.release(&grant).await.is_err() && is_known());
+        faults.next(Operation::Release, Fault::Delay(Duration::from_millis(10)));
+        let (answer, was_known) = tokio::join!(store.release(&grant), async { is_known() });
+        assert!(answer.is_ok() && was_known && !is_known());
+        let Attempt::Granted(lease) = store.try_acquire(&claim).await.unwrap() else { panic!() };
+        let grant = Grant { fence: Some(lease.fence), ..grant };
+        faults.next(Operation::Release, Fault::SlowReply(HEARD_MAX));
+        assert!(store.release(&grant).await.is_ok() && is_known(), "it may have been given up");
     }
 
     #[test]
     fn what_is_under_way_when_its_claim_ends_is_in_doubt_once() {
         let found = written(|tries| {
             asked(tries, 8, Fate::Held);
-            let under_way = Try::begin(tries, 8);
-            tries.refused(8).unwrap();
-            drop(under_way);
+            let last = under_way(tries, 8);
+            tries.refused(8, true).unwrap();
+            drop(last);
         });
         assert_eq!(found, [(8, Done::Unheard)]);
     }
@@ -280,12 +395,12 @@ mod tests {
         let found = |end: fn(&Tries) -> io::Result<()>| {
             written(|tries| {
                 asked(tries, 8, Fate::Held);
-                let _first = Try::begin(tries, 8);
-                let _second = Try::begin(tries, 8);
+                let _first = under_way(tries, 8);
+                let _second = under_way(tries, 8);
                 end(tries).unwrap();
             })
         };
-        assert_eq!(found(|tries| tries.refused(8)), [(8, Done::Unheard), (8, Done::Unheard)]);
+        assert_eq!(found(|tries| tries.refused(8, true)), [(8, Done::Unheard), (8, Done::Unheard)]);
         assert_eq!(found(|tries| tries.abandoned(8)).len(), 2);
         assert_eq!(found(|tries| tries.granted(8)).len(), 1);
     }
@@ -293,8 +408,8 @@ mod tests {
     #[test]
     fn all_but_one_are_in_doubt_where_nobody_lives_to_tell() {
         let found = written(|tries| {
-            std::mem::forget(Try::begin(tries, 8));
-            std::mem::forget(Try::begin(tries, 8));
+            std::mem::forget(under_way(tries, 8));
+            std::mem::forget(under_way(tries, 8));
         });
         assert_eq!(found, [(8, Done::Unheard)]);
     }
@@ -302,12 +417,12 @@ mod tests {
     #[test]
     fn what_is_written_down_once_is_not_again() {
         let found = written(|tries| {
-            let first = Try::begin(tries, 8);
-            let second = Try::begin(tries, 8);
+            let first = under_way(tries, 8);
+            let second = under_way(tries, 8);
             drop(first);
             drop(second);
             asked(tries, 8, Fate::Held);
-            tries.refused(8).unwrap();
+            tries.refused(8, true).unwrap();
         });
         assert_eq!(found.len(), 2);
     }
@@ -329,7 +444,7 @@ mod tests {
     fn a_grant_that_is_found_by_a_look_is_that_of_the_question_without_an_answer() {
         let found = |told: fn(&Tries) -> io::Result<()>| {
             written(|tries| {
-                let _under_way = Try::begin(tries, 9);
+                let _last = under_way(tries, 9);
                 told(tries).unwrap();
             })
         };

@@ -12,7 +12,6 @@ use tenure_check::What;
 use crate::deed::Done;
 use crate::dice::Dice;
 use crate::job::{Style, TTL_LONG, TTL_SHORT, key, nanos};
-use crate::tries::Tries;
 use crate::worker::Shared;
 
 /// How much longer than a ttl those wait who are to see that an orphan is freed.
@@ -85,6 +84,7 @@ impl Turn {
         let is_short = dice.chance(match style {
             Style::Mixed | Style::AtOnce => 500,
             Style::Long | Style::Run => 900,
+            Style::Brief => 1000,
             Style::Longest => 0,
         });
         let ttl = if is_short { TTL_SHORT } else { TTL_LONG };
@@ -96,7 +96,7 @@ impl Turn {
         };
         let (of_ttl, ms) = (ttl.as_millis() as u64, 1);
         let hold = match (style, dice.below(100)) {
-            (Style::Long | Style::Run, _) => dice.millis(of_ttl / 2, of_ttl * 3),
+            (Style::Long | Style::Brief | Style::Run, _) => dice.millis(of_ttl / 2, of_ttl * 3),
             (Style::Longest, _) => dice.millis(of_ttl, of_ttl * 5 / 2),
             (_, 0..70) => dice.millis(0, 6 * ms),
             (_, 70..93) => dice.millis(5 * ms, 60 * ms),
@@ -111,7 +111,7 @@ impl Turn {
     async fn ask(&mut self, manner: Manner) -> Result<()> {
         self.claim = self.shared.next_claim();
         let Manner { ttl, wait, keep_alive, .. } = manner;
-        let mut request = self.request(ttl).wait(wait).keep_alive(keep_alive);
+        let mut request = self.request(ttl, wait).keep_alive(keep_alive);
         if manner.twice {
             let owner = format!("worker-{}-{}", self.shared.job.worker, self.claim);
             request = request.owner(Owner::parse(&owner)?);
@@ -130,8 +130,9 @@ impl Turn {
     }
 
     /// What asks for the key, so that it is known which claim that is of.
-    fn request(&self, ttl: Duration) -> LockRequest {
-        self.shared.locks.lock(&self.key).ttl(ttl).holder(&Tries::label(self.claim))
+    fn request(&self, ttl: Duration, wait: Duration) -> LockRequest {
+        let label = self.shared.tries.begin(self.claim, !wait.is_zero());
+        self.shared.locks.lock(&self.key).ttl(ttl).wait(wait).holder(&label)
     }
 
     async fn refused(&mut self, error: &Error) -> Result<()> {
@@ -182,7 +183,7 @@ impl Turn {
         let (shared, first) = (Arc::clone(&self.shared), self.claim);
         let (ttl, owner) = (guard.ttl(), guard.owner().clone());
         self.claim = shared.next_claim();
-        let request = self.request(ttl).owner(owner).wait(Duration::ZERO);
+        let request = self.request(ttl, Duration::ZERO).owner(owner);
         self.note(What::Asked { ttl: nanos(ttl), wait: Some(0) })?;
         let answer = request.acquire().await;
         let told = match &answer {
@@ -286,8 +287,9 @@ impl Turn {
     }
 
     fn told_nothing(&self, error: &Error) -> Result<()> {
-        self.shared.tries.refused(self.claim)?;
-        self.note(What::refusal(error))
+        let what = What::refusal(error);
+        self.shared.tries.refused(self.claim, what == What::Held)?;
+        self.note(what)
     }
 
     fn note(&self, what: What) -> Result<()> {

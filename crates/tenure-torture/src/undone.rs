@@ -20,7 +20,7 @@ pub(crate) fn check(history: &History, options: &Options) -> Vec<String> {
     let stay = Stay::new(history, options);
     let mut found = Vec::new();
     for (key, claims) in history.by_key() {
-        let span = |claim: &&Claim| Some((claim.asked, until(history, claim, &stay)?));
+        let span = |claim: &&Claim| Some((claim.asked, until(history, options, claim, &stay)?));
         let mut spans: Vec<(u64, u64)> = claims.iter().filter_map(span).collect();
         spans.sort_unstable();
         // The latest end of all spans up to each.
@@ -49,7 +49,7 @@ pub(crate) fn check(history: &History, options: &Options) -> Vec<String> {
 }
 
 /// Until when a claim may hold its key at the latest; `None` where it never did.
-fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
+fn until(history: &History, options: &Options, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
     let killed = history.killed(claim.worker);
     let orphaned = |killed: u64| {
         let length = claim.ttl.saturating_add(nanos(MARGIN));
@@ -57,6 +57,7 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
     };
     let doubted = |at: u64| {
         let undone = history.awake_for(claim.worker, at, nanos(MARGIN));
+        let undone = undone.saturating_add(lateness(options, at, undone));
         match killed {
             Some(killed) if killed <= undone => orphaned(killed),
             _ => undone,
@@ -77,6 +78,12 @@ fn until(history: &History, claim: &Claim, stay: &Stay<'_>) -> Option<u64> {
     }
 }
 
+/// By how much the machine was late in that time, and nobody could give anything back.
+fn lateness(options: &Options, from: u64, until: u64) -> u64 {
+    let overlaps = |(at, late): &&(u64, u64)| *at >= from && at.saturating_sub(*late) <= until;
+    options.lags.iter().filter(overlaps).map(|(_, late)| late).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use tenure_check::{Record, What};
@@ -95,6 +102,10 @@ mod tests {
 
     /// Worker 1 is not answered at 2 s, and worker 2 finds the key held then.
     fn found(then: u64, more: Vec<Record>) -> usize {
+        found_with(then, more, &Options::default())
+    }
+
+    fn found_with(then: u64, more: Vec<Record>, options: &Options) -> usize {
         let mut records = vec![
             record(1, 1, 1, asked()),
             record(1, 1, 2, What::Failed { kind: "Unknown".into(), unknown: true }),
@@ -102,13 +113,25 @@ mod tests {
             record(2, 1, then, What::Held),
         ];
         records.extend(more);
-        check(&History::new(records), &Options::default()).len()
+        check(&History::new(records), options).len()
     }
 
     #[test]
     fn a_doubt_is_settled_in_time() {
         assert_eq!(found(3, Vec::new()), 0);
         assert_eq!(found(4, Vec::new()), 1);
+    }
+
+    #[test]
+    fn a_machine_that_stands_still_settles_nothing() {
+        let still = |at: u64, late: u64| {
+            let options =
+                Options { lags: vec![(at * SECOND, late * SECOND)], ..Options::default() };
+            found_with(5, Vec::new(), &options)
+        };
+        assert_eq!(still(4, 2), 0);
+        assert_eq!(still(4, 1), 1);
+        assert_eq!(still(9, 5), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A worker: many tasks that take locks and write under them, and write down all that they do.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use crate::job::{self, Job, NAMESPACE, TTL_LONG, nanos};
 use crate::log::Log;
 use crate::planted::Planted;
 use crate::sink::Client;
+use crate::skew::SkewedClock;
 use crate::tether;
 use crate::tries::Tries;
 use crate::turn::Turn;
@@ -58,12 +60,22 @@ pub(crate) fn part() -> Option<ExitCode> {
 fn start(job: Job) -> Result<()> {
     tether::hold_to(job.parent)?;
     let complaint = job::complaint(&job.folder, job.worker);
+    end_with_panics(complaint.clone());
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(work(job));
     if let Err(error) = &outcome {
         fs::write(complaint, format!("{error:#}"))?;
     }
     outcome
+}
+
+/// A panic anywhere, also in a task that nobody waits for, ends this process, which is a failure of
+/// the run.
+fn end_with_panics(complaint: PathBuf) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = fs::write(&complaint, panic.to_string());
+        std::process::abort();
+    }));
 }
 
 async fn work(job: Job) -> Result<()> {
@@ -116,19 +128,22 @@ async fn open(
 }
 
 async fn open_once(job: &Job, log: &Arc<Log>, tries: &Arc<Tries>) -> tenure::Result<Locks> {
-    let store: Arc<dyn Store> = stores::open(&job.url, Arc::new(SystemClock)).await?;
+    let planted = job.planted.as_deref().and_then(Planted::named);
+    let clock = planted.and_then(Planted::clock);
+    let clock = clock.unwrap_or_else(|| Arc::new(SkewedClock::new(job.rate)));
+    let store: Arc<dyn Store> = stores::open(&job.url, Arc::clone(&clock)).await?;
     let builder = Locks::builder()
+        .clock(clock)
         .shared(true)
         .namespace(NAMESPACE)
         .default_ttl(TTL_LONG)
         .observer(Arc::new(Renewals(Arc::clone(log))))
         .operation_timeout(job.operation_timeout);
-    let planted = job.planted.as_deref().and_then(Planted::named);
     let (builder, store) = match planted {
-        Some(planted) => planted.plant(builder, store),
-        None => (builder, store),
+        Some(planted) => planted.plant(builder, store, tries),
+        None => (builder, tries.around(store)),
     };
-    builder.open_on(tries.around(store)).await
+    builder.open_on(store).await
 }
 
 /// Writes down every renewal, the moment it is answered.

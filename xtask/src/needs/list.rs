@@ -108,7 +108,7 @@ pub(super) const NEEDS: &[Need] = &[
         name: "PostgreSQL",
         probe: "find /usr/lib/postgresql -path */bin/postgres -exec {} --version ;",
         says: "postgres (PostgreSQL)",
-        package: Package::Debian("postgresql-15"),
+        package: Package::Debian("postgresql"),
         torture: Torture::Of(&["postgres"]),
     },
     Need {

@@ -68,6 +68,11 @@ pub(crate) fn install(root: &Path) -> Result<()> {
     install_those(root, |_| true)
 }
 
+/// The same, with nothing but what any store needs to be tortured.
+pub(crate) fn install_for_all(root: &Path) -> Result<()> {
+    install_those(root, |need| !matches!(need.torture, Torture::No))
+}
+
 /// The same, with nothing but what these stores need to be tortured, or measured.
 pub(crate) fn install_for(root: &Path, stores: &[&str]) -> Result<()> {
     install_those(root, |need| need.tortures(stores))
