@@ -14,6 +14,8 @@ use crate::turn::UNKNOWN;
 struct Life<'a> {
     grant: &'a Record,
     fence: u64,
+    /// When it was asked for: its worker may be told of it long after it was forced.
+    asked: u64,
     ttl: u64,
     /// The last that was heard of it.
     last: u64,
@@ -32,18 +34,19 @@ pub(crate) fn unanswered(
     let windows = windows(records, deeds, broken);
     let ended = |life: Life<'_>| {
         let within = |(from, until): &&(u64, u64)| {
-            life.grant.at <= *until
+            life.asked <= *until
                 && life.last.saturating_add(life.ttl + nanos(GRACE)) >= *from
                 && life.released.is_none_or(|at| at >= *from)
         };
         let windows = windows.get(life.grant.key.as_str())?;
-        let (from, _) = windows.iter().find(within)?;
-        let until = windows.iter().filter(within).map(|(_, until)| *until).max()?;
+        let within: Vec<&(u64, u64)> = windows.iter().filter(within).collect();
+        let from = within.iter().map(|(from, _)| *from).min()?;
+        let until = within.iter().map(|(_, until)| *until).max()?;
         let line = |at| {
             let (claim, what) = (0, What::Forced { fence: life.fence });
             Record { at, claim, what, ..life.grant.clone() }
         };
-        Some([line((*from).max(life.grant.at)), line(until)])
+        Some([line(from.max(life.asked)), line(until)])
     };
     lives(records).into_values().filter_map(ended).flatten().collect()
 }
@@ -85,18 +88,18 @@ fn windows<'a>(
 
 /// The leases that were granted, by worker and claim.
 fn lives(records: &[Record]) -> BTreeMap<(u64, u64), Life<'_>> {
-    let mut ttls = BTreeMap::new();
+    let mut questions = BTreeMap::new();
     let mut lives = BTreeMap::<(u64, u64), Life<'_>>::new();
     let mut in_order: Vec<&Record> = records.iter().filter(|record| record.claim != 0).collect();
     in_order.sort_by_key(|record| record.at);
     for record in in_order {
         let claim = (record.worker, record.claim);
         match record.what {
-            What::Asked { ttl, .. } => drop(ttls.insert(claim, ttl)),
+            What::Asked { ttl, .. } => drop(questions.insert(claim, (record.at, ttl))),
             What::Granted { fence } => {
-                let ttl = ttls.get(&claim).copied().unwrap_or(0);
-                let life = Life { grant: record, fence, ttl, last: record.at, released: None };
-                lives.insert(claim, life);
+                let (asked, ttl) = questions.get(&claim).copied().unwrap_or((record.at, 0));
+                let (last, released) = (record.at, None);
+                lives.insert(claim, Life { grant: record, fence, asked, ttl, last, released });
             }
             _ => {
                 let Some(life) = lives.get_mut(&claim) else { continue };
@@ -114,28 +117,47 @@ fn lives(records: &[Record]) -> BTreeMap<(u64, u64), Life<'_>> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use tenure_check::{Checker, History, check};
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
 
     fn lease(claim: u64, at: u64, fence: u64, more: &[(u64, What)]) -> Vec<Record> {
-        let record = |at: u64, what| Record { worker: 2, claim, key: "k".into(), at, what };
-        let mut all = vec![
-            record(at * SECOND, What::Asked { ttl: 2 * SECOND, wait: Some(0) }),
-            record(at * SECOND, What::Granted { fence }),
-        ];
-        all.extend(more.iter().map(|(at, what)| record(at * SECOND, what.clone())));
+        let mut all = granted(claim, (at * SECOND, at * SECOND), fence).to_vec();
+        all.extend(more.iter().map(|(at, what)| record(claim, at * SECOND, what.clone())));
         all
     }
 
-    /// The fences of the leases that may have been ended by a force at 50 s, which was given up on
-    /// at 52 s, when the network was broken until 55 s.
+    fn granted(claim: u64, (asked, told): (u64, u64), fence: u64) -> [Record; 2] {
+        let question = What::Asked { ttl: 2 * SECOND, wait: Some(0) };
+        [record(claim, asked, question), record(claim, told, What::Granted { fence })]
+    }
+
+    fn record(claim: u64, at: u64, what: What) -> Record {
+        Record { worker: 2, claim, key: "k".into(), at, what }
+    }
+
+    /// What is said of leases that may have been ended by a force at 50 s, which was given up on at
+    /// 52 s, when the network was broken until 55 s.
+    fn found(records: &[Record], more: Option<Done>) -> Vec<Record> {
+        unanswered(records, &force(50, more), &broken())
+    }
+
+    fn force(at: u64, more: Option<Done>) -> Vec<Deed> {
+        let (at, what) = (at * SECOND, Done::ForceAsked);
+        let asked = Deed { worker: 1, claim: at, key: "k".into(), at, what };
+        let more = more.map(|what| Deed { at: asked.at + 2 * SECOND, what, ..asked.clone() });
+        [asked].into_iter().chain(more).collect()
+    }
+
+    fn broken() -> BTreeMap<u64, Windows> {
+        BTreeMap::from([(1, vec![(51 * SECOND, 55 * SECOND)])])
+    }
+
+    /// The fences of these leases.
     fn ended(records: &[Record], more: Option<Done>) -> Vec<u64> {
-        let deed = |at, what| Deed { worker: 1, claim: 0, key: "k".into(), at, what };
-        let mut deeds = vec![deed(50 * SECOND, Done::ForceAsked)];
-        deeds.extend(more.map(|what| deed(52 * SECOND, what)));
-        let broken = BTreeMap::from([(1, vec![(51 * SECOND, 55 * SECOND)])]);
-        let found = unanswered(records, &deeds, &broken);
+        let found = found(records, more);
         let fence = |record: &Record| match record.what {
             What::Forced { fence } => fence,
             _ => 0,
@@ -145,7 +167,6 @@ mod tests {
 
     #[test]
     fn a_force_without_an_answer_may_have_ended_what_there_was_when_it_landed() {
-        let failed = || Some(Done::ForceFailed { kind: "Unknown".into() });
         let records = [
             lease(1, 20, 1, &[(45, What::Believed)]),
             lease(2, 20, 2, &[(49, What::Believed)]),
@@ -154,10 +175,37 @@ mod tests {
             lease(5, 57, 5, &[]),
         ]
         .concat();
-        assert_eq!(ended(&records, failed()), [2, 4]);
+        assert_eq!(ended(&records, unknown()), [2, 4]);
         assert_eq!(ended(&records, Some(Done::Forced { fence: None })), [0; 0]);
         let away = Done::ForceFailed { kind: "Unavailable".into() };
         assert_eq!(ended(&records, Some(away)), [0; 0]);
+    }
+
+    fn unknown() -> Option<Done> {
+        Some(Done::ForceFailed { kind: "Unknown".into() })
+    }
+
+    /// A server that stood still grants, loses and grants within a moment, and who comes last is
+    /// told first.
+    #[test]
+    fn a_lease_may_be_ended_before_its_worker_is_told_of_it() {
+        let order = |more: Option<Done>| {
+            let (first, second) = ((51 * SECOND, 52 * SECOND), (51 * SECOND + 1, 52 * SECOND - 1));
+            let mut records = [granted(1, first, 1), granted(2, second, 2)].concat();
+            records.extend(found(&records, more));
+            let (history, options) = (History::new(records), tenure_check::Options::default());
+            check(&history, &options).of(Checker::Linear).count()
+        };
+        assert_eq!((order(unknown()), order(Some(Done::Forced { fence: None }))), (0, 1));
+    }
+
+    #[test]
+    fn any_of_several_forces_may_have_ended_a_lease() {
+        let deeds = [force(60, unknown()), force(50, unknown())].concat();
+        let records = lease(1, 45, 1, &[(59, What::Believed)]);
+        let found = unanswered(&records, &deeds, &broken());
+        let at: Vec<u64> = found.iter().map(|record| record.at).collect();
+        assert_eq!(at, [50 * SECOND, 62 * SECOND + nanos(GRACE)]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tenure_check::history::Faults;
 use tenure_check::{Record, What};
 
 use crate::clockwork::NOTICED_WITHIN;
@@ -64,13 +65,29 @@ pub(crate) struct Place {
     pub(crate) patience: Duration,
 }
 
+/// A fault of the network.
+#[derive(Clone, Copy, Debug)]
+struct Breach {
+    begin: u64,
+    end: u64,
+    /// For how long its consequences last then, for one that is awake to find them.
+    after: u64,
+}
+
+impl Breach {
+    /// When it could be felt by a worker with these stops.
+    fn window(self, stops: &Faults) -> (u64, u64) {
+        (self.begin, stops.awake_for(self.end, self.after))
+    }
+}
+
 /// When the store was not to be relied on, for whom.
 #[derive(Debug)]
 pub(crate) struct Outages {
     /// For all.
     everyone: Windows,
     /// For those on one part of the network.
-    links: BTreeMap<usize, Windows>,
+    links: BTreeMap<usize, Vec<Breach>>,
     /// For single workers, whose wall clock was wrong where requests are signed with it.
     astray: BTreeMap<u64, Windows>,
     extent: Extent,
@@ -83,12 +100,13 @@ impl Outages {
         let (links, astray) = (BTreeMap::new(), BTreeMap::new());
         let mut outages = Self { everyone: Vec::new(), links, astray, extent };
         for fault in struck.iter().filter(|fault| fault.kind.is_outage()) {
-            let after = extent.after(fault.kind, place.patience);
-            let window = (fault.begin, fault.end.saturating_add(nanos(after)));
+            let (begin, after) = (fault.begin, nanos(extent.after(fault.kind, place.patience)));
+            let window = (begin, fault.end.saturating_add(after));
             match (fault.kind.aim(), fault.link, fault.worker()) {
                 (Aim::Server, ..) => outages.everyone.push(window),
                 (Aim::Network, Some(link), _) => {
-                    outages.links.entry(link).or_default().push(window);
+                    let breach = Breach { begin, end: fault.end, after };
+                    outages.links.entry(link).or_default().push(breach);
                 }
                 (Aim::Worker, _, Some(worker)) if signs && fault.kind == Kind::ClockStep => {
                     // What it had signed was refused, and none of it comes later.
@@ -114,17 +132,21 @@ impl Outages {
         records: &[Record],
         links: &BTreeMap<u64, usize>,
     ) -> BTreeMap<u64, Windows> {
-        let mut pauses = pauses(records);
-        for (_, until) in pauses.values_mut().flatten() {
-            *until = until.saturating_add(nanos(self.extent.after_stop()));
-        }
+        let pauses = pauses(records);
         let own = pauses.keys().chain(self.astray.keys());
         let workers: BTreeSet<u64> = links.keys().chain(own).copied().collect();
+        let after_stop = nanos(self.extent.after_stop());
         let of = |worker: &u64| {
-            let of_link = links.get(worker).and_then(|link| self.links.get(link));
-            let own = [pauses.get(worker), self.astray.get(worker)];
-            let others = own.into_iter().chain([of_link]).flatten().flatten().copied();
-            joined(self.everyone.iter().copied().chain(others).collect())
+            let pauses = pauses.get(worker).cloned().unwrap_or_default();
+            let stops = Faults { pauses, killed: None };
+            let stopped =
+                stops.pauses.iter().map(|(from, until)| (*from, until.saturating_add(after_stop)));
+            let astray = self.astray.get(worker).into_iter().flatten().copied();
+            let breaches = links.get(worker).and_then(|link| self.links.get(link));
+            let broken = breaches.into_iter().flatten().map(|breach| breach.window(&stops));
+            joined(
+                self.everyone.iter().copied().chain(stopped).chain(astray).chain(broken).collect(),
+            )
         };
         workers.iter().map(|worker| (*worker, of(worker))).collect()
     }
@@ -291,6 +313,24 @@ mod tests {
         };
         assert_eq!((end(Extent::Bare), end(Extent::Connections)), (2 * SECOND, 2 * SECOND));
         assert_eq!(end(Extent::Failures), 2 * SECOND + nanos(GRACE));
+    }
+
+    #[test]
+    fn one_that_was_stopped_finds_a_silent_connection_when_it_goes_on() {
+        let struck = |kind, begin: u64, end: u64| {
+            let (begin, end) = (begin * SECOND, end * SECOND);
+            Struck { kind, target: String::new(), link: Some(0), begin, end }
+        };
+        let struck = [struck(Kind::HalfOpen, 10, 11), struck(Kind::HalfOpen, 40, 41)];
+        let records =
+            [record(1, 0, 9 * SECOND, What::Paused), record(1, 0, 15 * SECOND, What::Resumed)];
+        let place = Place { subject: crate::subject::VOLATILE, patience: Duration::ZERO };
+        let outages = Outages::new(&struck, place, Extent::Connections, &records);
+        let away = outages.away(&records, &BTreeMap::from([(1, 0), (2, 0)]));
+        let after = nanos(GRACE + LATE);
+        let again = (40 * SECOND, 41 * SECOND + after);
+        assert_eq!(away[&1], [(9 * SECOND, 15 * SECOND + after), again]);
+        assert_eq!(away[&2], [(10 * SECOND, 11 * SECOND + after), again]);
     }
 
     #[test]
