@@ -1,7 +1,11 @@
 //! A server that takes what is sent and says nothing.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
+use tenure::claim::Attempt;
 use tenure::{ErrorKind, Key, Store};
 use tenure_testkit::servers::Service;
 use tenure_testkit::servers::postgres::Postgres;
@@ -18,6 +22,14 @@ impl Stopped {
         let pids = server.sql(pids)?;
         let pid = |line: &str| Pid::from_raw(line.parse().ok()?);
         let stopped = Self(pids.lines().map(pid).collect::<Option<_>>().context("no pid")?);
+        stopped.signal(Signal::STOP)?;
+        Ok(stopped)
+    }
+
+    /// That which takes new connections.
+    fn door(server: &Postgres) -> Result<Self> {
+        let pid = server.server().pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let stopped = Self(vec![pid.context("no pid")?]);
         stopped.signal(Signal::STOP)?;
         Ok(stopped)
     }
@@ -49,7 +61,7 @@ async fn silence_costs_the_connection_and_a_claim_that_was_not_sent_never_is() -
     let url = server.url(1, None);
     let store = open(&url.replace("connections=4", "connections=1")).await?;
     granted(&*store, &claim("t1/before", "warm")).await?;
-    let stopped = Stopped::all(&server)?;
+    let (stopped, door) = (Stopped::all(&server)?, Stopped::door(&server)?);
     let (sent, waiting) = (claim("t1/sent", "sent"), claim("t1/waiting", "waiting"));
     let key = Key::new("t1/watched")?;
     let answers = async {
@@ -60,6 +72,7 @@ async fn silence_costs_the_connection_and_a_claim_that_was_not_sent_never_is() -
     ensure!(kind(sent.err()) == Some(ErrorKind::Unknown), "it was sent");
     ensure!(kind(not_sent.err()) == Some(ErrorKind::Unavailable), "it waited for a connection");
     ensure!(kind(watched.err()) == Some(ErrorKind::Unavailable), "nobody listens");
+    drop(door);
     ensure!(bounded("an answer", SOON, store.inspect(&waiting.key)).await??.is_none());
     until("the listener to recover", SOON, || async { Ok(store.watch(&key).await.is_ok()) })
         .await?;
@@ -67,4 +80,31 @@ async fn silence_costs_the_connection_and_a_claim_that_was_not_sent_never_is() -
     let ghost = store.inspect(&waiting.key).await?;
     ensure!(ghost.is_none(), "granted to someone who had given up: {ghost:?}");
     wakes(&*store, &*open(&url).await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_after_silence_gets_a_connection_of_its_own() -> Result<()> {
+    let server = Postgres::start(&[])?;
+    let url = server.url(1, None);
+    let store = open(&url.replace("connections=4", "connections=2")).await?;
+    let warm = ["t1/one", "t1/two"].map(|key| claim(key, "warm"));
+    let (one, two) = tokio::join!(granted(&*store, &warm[0]), granted(&*store, &warm[1]));
+    one.and(two)?;
+    let all =
+        server.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tenure'")?;
+    ensure!(all == "3", "two for statements and one to listen on, and not {all}");
+    let stopped = Stopped::all(&server)?;
+    let first = claim("t1/first", "first");
+    let silent = tokio::spawn({
+        let (store, first) = (Arc::clone(&store), first.clone());
+        async move { store.try_acquire(&first).await }
+    });
+    // By then it is suspect, and so is the other, which nobody has used since.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    granted(&*store, &claim("t1/next", "next")).await.context("not answered")?;
+    ensure!(!silent.is_finished(), "an answer may still come");
+    drop(stopped);
+    let answer = bounded("the late answer", SOON, silent).await???;
+    ensure!(matches!(answer, Attempt::Granted(_)), "it was not lost");
+    Ok(())
 }

@@ -149,7 +149,8 @@ impl PostgresOptions {
     }
 
     /// How many connections the store opens at the most, without the one that it listens on; 8 if
-    /// never said.
+    /// never said. One that is silent for 2 s makes room for another, so that there may be twice as
+    /// many.
     ///
     /// # Errors
     /// `Invalid` outside of 1 to 1000.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use deadpool_postgres::{
     Client, Manager, ManagerConfig, Object, Pool as Connections, PoolConfig, QueueMode,
     RecyclingMethod, Runtime, Timeouts,
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Row;
 use tokio_postgres::error::Error as Native;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
@@ -26,6 +29,10 @@ use crate::error::{Error, Result};
 /// Within this a statement is sent and answered. Later its caller has long given up, and what is
 /// granted then is granted to nobody.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// An answer that takes longer makes the connection suspect: it keeps none of the others from being
+/// made anew, and those that nobody has used since then are not used again.
+const SUSPECT_AFTER: Duration = Duration::from_secs(2);
 
 /// Within this a connection is free, or one may be made.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
@@ -60,9 +67,25 @@ impl ToSql for Hidden {
     to_sql_checked!();
 }
 
+/// A connection, and its place among all that there may be: none, once it is suspect.
+pub(super) struct Lent<'a> {
+    client: Client,
+    place: Option<SemaphorePermit<'a>>,
+}
+
+impl Deref for Lent<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 /// The connections of a store.
 pub(super) struct Pool {
+    /// As many again as there are places, for those that are suspect.
     connections: Connections,
+    places: Semaphore,
     clock: Arc<dyn Clock>,
     prepare: AtomicBool,
     plainly: AtomicBool,
@@ -82,7 +105,7 @@ impl Pool {
         let settings = dialer.settings().clone();
         let connections = Connections::builder(Manager::from_connect(settings, dialer, manager))
             .config(PoolConfig {
-                max_size: count,
+                max_size: count.saturating_mul(2),
                 timeouts: Timeouts { wait, create, recycle: None },
                 queue_mode: QueueMode::Lifo,
             })
@@ -90,7 +113,7 @@ impl Pool {
             .build()
             .map_err(|error| Error::unavailable("no pool can be made").caused_by(error))?;
         let (prepare, plainly) = (AtomicBool::new(false), AtomicBool::new(true));
-        Ok(Self { connections, clock, prepare, plainly })
+        Ok(Self { connections, places: Semaphore::new(count), clock, prepare, plainly })
     }
 
     /// Whether statements are prepared by name: only where a session stays on its connection.
@@ -106,8 +129,11 @@ impl Pool {
     }
 
     /// A connection, for what is not one statement.
-    pub(super) async fn get(&self) -> Result<Client> {
-        self.connections.get().await.map_err(error::no_connection)
+    pub(super) async fn get(&self) -> Result<Lent<'_>> {
+        let place = within(&*self.clock, FREE_WITHIN, self.places.acquire()).await;
+        let place = place.ok().and_then(Result::ok).ok_or_else(error::none_free)?;
+        let client = self.connections.get().await.map_err(error::no_connection)?;
+        Ok(Lent { client, place: Some(place) })
     }
 
     /// Runs `work` for at most `limit`. A connection that kept silent until then is to be
@@ -121,8 +147,25 @@ impl Pool {
     }
 
     /// Ends a connection and makes room for another.
-    pub(super) fn give_up(client: Client) {
-        drop(Object::take(client));
+    pub(super) fn give_up(lent: Lent<'_>) {
+        drop(Object::take(lent.client));
+    }
+
+    /// Waits for an answer, and makes room for another connection when it does not come soon.
+    async fn answer<'a, T>(
+        &self,
+        place: &mut Option<SemaphorePermit<'a>>,
+        limit: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Elapsed> {
+        let mut work = pin!(work);
+        let soon = limit.min(SUSPECT_AFTER);
+        if let Ok(answer) = self.within(soon, &mut work).await {
+            return Ok(answer);
+        }
+        *place = None;
+        drop(self.connections.retain(|_, metrics| metrics.last_used() < SUSPECT_AFTER));
+        self.within(limit - soon, work).await
     }
 
     /// Runs one statement in a transaction of its own and one round trip.
@@ -135,24 +178,23 @@ impl Pool {
         let deadline = self.clock.now() + ANSWER_WITHIN;
         let mut races = 0;
         loop {
-            let client = self.get().await?;
+            let mut lent = self.get().await?;
             let left = deadline.since(self.clock.now());
             if left.is_zero() {
                 return Err(error::none_free());
             }
-            let error = match self.within(left, self.send(&client, statement, values)).await {
+            let Lent { client, place } = &mut lent;
+            let answer = self.answer(place, left, self.send(client, statement, values)).await;
+            if lent.place.is_none() || matches!(&answer, Ok(Err(error)) if error.taints()) {
+                Self::give_up(lent);
+            } else {
+                drop(lent);
+            }
+            let error = match answer {
                 Ok(Ok(rows)) => return Ok(rows),
                 Ok(Err(error)) => error,
-                Err(Elapsed) => {
-                    Self::give_up(client);
-                    return Err(silent(effect));
-                }
+                Err(Elapsed) => return Err(silent(effect)),
             };
-            if let Failure::Answer(error) | Failure::Preparing(error) = &error
-                && taints_connection(error)
-            {
-                Self::give_up(client);
-            }
             match error {
                 Failure::Answer(native) | Failure::Preparing(native)
                     if not_prepared_here(&native)
@@ -209,4 +251,12 @@ enum Failure {
     /// Before the statement was executed.
     Preparing(Native),
     Answer(Native),
+}
+
+impl Failure {
+    /// Whether its connection is of no further use.
+    fn taints(&self) -> bool {
+        let (Self::Preparing(error) | Self::Answer(error)) = self;
+        taints_connection(error)
+    }
 }
