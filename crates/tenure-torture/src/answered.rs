@@ -16,6 +16,10 @@ use crate::woken::usual_answer;
 /// nor a renewal: before a lease is given back, its renewal has to end.
 const PATIENCES: u64 = 4;
 
+/// For how long a line goes by a failure that its head was told of: it asks again after 0.75 s, on a
+/// timer that may be a quarter slow.
+const TOLD: Duration = Duration::from_secs(1);
+
 /// By how much this process has to be late for workers to have missed an answer by that.
 const LATE_MIN: Duration = Duration::from_millis(100);
 
@@ -97,11 +101,10 @@ impl Waits {
         Self { long, told: 0, unknown: 0 }
     }
 
-    /// Whether this is one of them. A timer may run a quarter fast.
+    /// Whether this is one of them.
     fn count(&mut self, question: &Question) -> bool {
         let Question { asked, wait, .. } = *question;
-        let is_over =
-            question.answered().is_some_and(|at| at.saturating_sub(asked) >= wait / 4 * 3);
+        let is_over = question.answered().is_some_and(|at| is_over(at.saturating_sub(asked), wait));
         if wait == 0 || !is_over {
             return false;
         }
@@ -125,6 +128,11 @@ impl Waits {
     }
 }
 
+/// Whether a wait was over that took so long. A timer may run a quarter fast.
+const fn is_over(took: u64, wait: u64) -> bool {
+    took >= wait / 4 * 3
+}
+
 impl Excuses<'_> {
     /// When a failure of each worker is not held against the store.
     pub(crate) fn windows(&self, options: &Options) -> BTreeMap<u64, Windows> {
@@ -133,13 +141,16 @@ impl Excuses<'_> {
         self.failing.iter().map(|(worker, windows)| (*worker, of(windows))).collect()
     }
 
-    /// Whether something was wrong that a failure can have come from.
+    /// Whether something was wrong that a failure can have come from. Who waits may stand in line,
+    /// and be told then what the head of it was told, a little while before.
     fn cover(&self, question: &Question, at: u64, slow: &[(u64, u64)]) -> bool {
-        let Question { worker, asked, .. } = question;
-        let windows = self.failing.get(worker).map_or(&[][..], Vec::as_slice);
-        let took = at.saturating_sub(*asked);
-        let is_slow = took >= nanos(self.hardly()) && overlaps(slow, *asked, at);
-        is_slow || overlaps(windows, *asked, at)
+        let Question { worker, asked, wait, .. } = *question;
+        let windows = self.failing.get(&worker).map_or(&[][..], Vec::as_slice);
+        let took = at.saturating_sub(asked);
+        let stands = wait > 0 && is_over(took, wait);
+        let is_slow = stands || took >= nanos(self.hardly());
+        let from = if stands { asked.saturating_sub(nanos(TOLD)) } else { asked };
+        is_slow && overlaps(slow, from, at) || overlaps(windows, from, at)
     }
 
     /// From when on an answer nearly did not come in time.
@@ -250,6 +261,17 @@ mod tests {
         assert_eq!(failing(90 * SECOND, after(1)).found(&failure), 0);
         assert_eq!(failing(90 * SECOND, after(0)).found(&failure), 1);
         assert_eq!(failing(after(400), after(500)).found(&failure), 1);
+    }
+
+    #[test]
+    fn who_stands_in_line_is_told_what_its_head_was_told_before() {
+        let scene = |until| Scene { failing: vec![(90 * SECOND, until)], ..Scene::default() };
+        let waited = |wait| Question { wait, ..failed(Act::Acquire, 100) };
+        let (lately, before) = (99 * SECOND + SECOND / 2, 98 * SECOND);
+        assert_eq!(scene(lately).found(&[waited(SECOND / 10)]), 0);
+        assert_eq!(scene(before).found(&[waited(SECOND / 10)]), 1);
+        assert_eq!(scene(lately).found(&[waited(SECOND)]), 1);
+        assert_eq!(scene(lately).found(&[waited(0)]), 1);
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl Kind {
         !matches!(self, Self::ServerClockStep)
     }
 
+    /// Whether it leaves connections behind that are of no use before somebody gives them up.
+    pub(crate) const fn spoils_connections(self) -> bool {
+        matches!(self, Self::LateRequests | Self::HalfOpen)
+    }
+
     /// What it is, for people.
     pub(crate) const fn text(self) -> &'static str {
         match self {

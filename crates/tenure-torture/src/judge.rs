@@ -132,7 +132,8 @@ pub(crate) fn judge(case: &Case, folder: &Path) -> Result<Judgement> {
     let mut verdict = check(&history, &options);
     verdict.violations.extend(case.left.iter().map(|key| overdue(key)));
     let slow = answered::slow(&history, &questions, kept::SLOW);
-    let reasons = Reasons { away: &away, wrong: &windows, slow: &slow };
+    let (spoiled, links) = (kept::spoiled(&struck), &case.links);
+    let reasons = Reasons { away: &away, wrong: &windows, slow: &slow, spoiled: &spoiled, links };
     let kept = kept::check(&history, &deeds, &claims, reasons);
     let undone = (!case.is_observed).then(|| undone::check(&history, &options));
     let (panicked, said) = (panicked::check(folder)?, said::check(&deeds));

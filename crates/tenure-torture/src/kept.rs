@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenure_check::History;
 
 use crate::deed::{Deed, Done};
+use crate::fault::Struck;
 use crate::job::{TTL_LONG, nanos};
 use crate::outages::{Windows, overlaps};
 
@@ -22,11 +23,25 @@ pub(crate) struct Reasons<'a> {
     pub(crate) wrong: &'a BTreeMap<u64, Windows>,
     /// When the store answered, but slowly.
     pub(crate) slow: &'a [(u64, u64)],
+    /// The faults that spoiled connections, by the part of the network; and who is on which.
+    pub(crate) spoiled: &'a BTreeMap<usize, Windows>,
+    pub(crate) links: &'a BTreeMap<u64, usize>,
+}
+
+/// What spoiled connections, each fault by itself.
+pub(crate) fn spoiled(struck: &[Struck]) -> BTreeMap<usize, Windows> {
+    let mut spoiled = BTreeMap::<usize, Windows>::new();
+    for fault in struck.iter().filter(|fault| fault.kind.spoils_connections()) {
+        let windows = fault.link.map(|link| spoiled.entry(link).or_default());
+        windows.into_iter().for_each(|windows| windows.push((fault.begin, fault.end)));
+    }
+    spoiled
 }
 
 /// Finds guards that lost their lease although nobody took it by force, the worker ran, and the
 /// store was there: in the last ttl of a long lease for three quarters of it at the least, and in
-/// that of a short one, which is renewed every 0.7 s, all of the time.
+/// that of a short one, which is renewed every 0.7 s, all of the time. To find out that connections
+/// are spoiled takes time for two renewals, so a long lease must outlast that once, but not twice.
 pub(crate) fn check(
     history: &History,
     deeds: &[Deed],
@@ -52,10 +67,17 @@ pub(crate) fn check(
 impl Reasons<'_> {
     fn excuse(&self, deed: &Deed, from: u64, ttl: u64) -> bool {
         if ttl == nanos(TTL_LONG) {
-            return self.gone(deed, from) >= ttl / 4;
+            return self.gone(deed, from) >= ttl / 4 || self.spoiled(deed, from) >= 2;
         }
         let wrong = self.wrong.get(&deed.worker).map_or(&[][..], Vec::as_slice);
         overlaps(wrong, from, deed.at) || overlaps(self.slow, from, deed.at)
+    }
+
+    /// How many times its connections were spoiled since then.
+    fn spoiled(&self, deed: &Deed, from: u64) -> usize {
+        let faults = self.links.get(&deed.worker).and_then(|link| self.spoiled.get(link));
+        let within = |(begin, end): &&(u64, u64)| *begin < deed.at && *end > from;
+        faults.into_iter().flatten().filter(within).count()
     }
 
     /// For how long the store was away since then.
@@ -68,11 +90,18 @@ impl Reasons<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Kind;
     use crate::job::TTL_SHORT;
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// What is found of a guard that is gone at 60 s.
+    /// A guard that is gone at 60 s.
+    fn lost(ttl: u64) -> (Deed, BTreeMap<(u64, u64), (u64, u64)>) {
+        let deed = Deed { worker: 1, claim: 2, key: "k".into(), at: 60 * SECOND, what: Done::Gone };
+        (deed, BTreeMap::from([((1, 2), (ttl, 7))]))
+    }
+
+    /// What is found of it.
     fn found(ttl: u64, away: (u64, u64), wrong: (u64, u64)) -> usize {
         found_while_slow(ttl, away, wrong, &[])
     }
@@ -83,11 +112,16 @@ mod tests {
         wrong: (u64, u64),
         slow: &[(u64, u64)],
     ) -> usize {
-        let deed = Deed { worker: 1, claim: 2, key: "k".into(), at: 60 * SECOND, what: Done::Gone };
-        let claims = BTreeMap::from([((1, 2), (ttl, 7))]);
+        let (deed, claims) = lost(ttl);
         let [away, wrong] = [away, wrong]
             .map(|(from, until)| BTreeMap::from([(1, vec![(from * SECOND, until * SECOND)])]));
-        let reasons = Reasons { away: &away, wrong: &wrong, slow };
+        let reasons = Reasons {
+            away: &away,
+            wrong: &wrong,
+            slow,
+            spoiled: &BTreeMap::new(),
+            links: &BTreeMap::new(),
+        };
         check(&History::default(), &[deed], &claims, reasons).len()
     }
 
@@ -95,6 +129,25 @@ mod tests {
     fn a_loss_needs_a_reason() {
         assert_eq!(found(nanos(TTL_LONG), (40, 51), (40, 59)), 1);
         assert_eq!(found(nanos(TTL_LONG), (40, 53), (40, 41)), 0);
+    }
+
+    #[test]
+    fn a_long_lease_outlasts_spoiled_connections_once() {
+        let found = |faults: &[u64]| {
+            let struck: Vec<Struck> = faults.iter().map(|at| half_open(*at)).collect();
+            let (deed, claims) = lost(nanos(TTL_LONG));
+            let none = BTreeMap::new();
+            let (spoiled, links) = (spoiled(&struck), BTreeMap::from([(1, 2)]));
+            let reasons =
+                Reasons { away: &none, wrong: &none, slow: &[], spoiled: &spoiled, links: &links };
+            check(&History::default(), &[deed], &claims, reasons).len()
+        };
+        assert_eq!((found(&[52]), found(&[52, 57]), found(&[45, 57])), (1, 0, 1));
+    }
+
+    fn half_open(at: u64) -> Struck {
+        let (kind, target) = (Kind::HalfOpen, String::new());
+        Struck { kind, target, link: Some(2), begin: at * SECOND, end: (at + 1) * SECOND }
     }
 
     #[test]

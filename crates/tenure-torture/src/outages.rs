@@ -39,11 +39,12 @@ pub(crate) enum Extent {
 impl Extent {
     fn after(self, kind: Kind, patience: Duration) -> Duration {
         let noticed = if kind == Kind::ClockStep { NOTICED_WITHIN } else { Duration::ZERO };
-        let is_slow = matches!(kind, Kind::LateRequests | Kind::HalfOpen);
         match self {
             Self::Bare => noticed + GRACE / 3,
             // Some connections are of no use before they have been given up.
-            Self::Connections | Self::Failures if is_slow => GRACE + LATE.max(patience),
+            Self::Connections | Self::Failures if kind.spoils_connections() => {
+                GRACE + LATE.max(patience)
+            }
             Self::Connections | Self::Failures => GRACE + noticed,
         }
     }
@@ -65,7 +66,7 @@ pub(crate) struct Place {
     pub(crate) patience: Duration,
 }
 
-/// A fault of the network.
+/// A fault of the server or the network.
 #[derive(Clone, Copy, Debug)]
 struct Breach {
     begin: u64,
@@ -85,7 +86,7 @@ impl Breach {
 #[derive(Debug)]
 pub(crate) struct Outages {
     /// For all.
-    everyone: Windows,
+    everyone: Vec<Breach>,
     /// For those on one part of the network.
     links: BTreeMap<usize, Vec<Breach>>,
     /// For single workers, whose wall clock was wrong where requests are signed with it.
@@ -101,18 +102,18 @@ impl Outages {
         let mut outages = Self { everyone: Vec::new(), links, astray, extent };
         for fault in struck.iter().filter(|fault| fault.kind.is_outage()) {
             let (begin, after) = (fault.begin, nanos(extent.after(fault.kind, place.patience)));
-            let window = (begin, fault.end.saturating_add(after));
+            let breach = Breach { begin, end: fault.end, after };
             match (fault.kind.aim(), fault.link, fault.worker()) {
-                (Aim::Server, ..) => outages.everyone.push(window),
+                (Aim::Server, ..) => outages.everyone.push(breach),
                 (Aim::Network, Some(link), _) => {
-                    let breach = Breach { begin, end: fault.end, after };
                     outages.links.entry(link).or_default().push(breach);
                 }
                 (Aim::Worker, _, Some(worker)) if signs && fault.kind == Kind::ClockStep => {
                     // What it had signed was refused, and none of it comes later.
-                    let end = window.1.min(killed.get(&worker).copied().unwrap_or(u64::MAX));
-                    if end > window.0 {
-                        outages.astray.entry(worker).or_default().push((window.0, end));
+                    let end = fault.end.saturating_add(after);
+                    let end = end.min(killed.get(&worker).copied().unwrap_or(u64::MAX));
+                    if end > begin {
+                        outages.astray.entry(worker).or_default().push((begin, end));
                     }
                 }
                 _ => {}
@@ -121,7 +122,7 @@ impl Outages {
         if place.subject.is_files {
             let after = nanos(extent.after(Kind::WorkerPause, place.patience));
             let blocked = blocked(records, struck).into_iter();
-            outages.everyone.extend(blocked.map(|(from, until)| (from, until + after)));
+            outages.everyone.extend(blocked.map(|(begin, end)| Breach { begin, end, after }));
         }
         outages
     }
@@ -142,11 +143,10 @@ impl Outages {
             let stopped =
                 stops.pauses.iter().map(|(from, until)| (*from, until.saturating_add(after_stop)));
             let astray = self.astray.get(worker).into_iter().flatten().copied();
-            let breaches = links.get(worker).and_then(|link| self.links.get(link));
-            let broken = breaches.into_iter().flatten().map(|breach| breach.window(&stops));
-            joined(
-                self.everyone.iter().copied().chain(stopped).chain(astray).chain(broken).collect(),
-            )
+            let of_link = links.get(worker).and_then(|link| self.links.get(link));
+            let breaches = self.everyone.iter().chain(of_link.into_iter().flatten());
+            let broken = breaches.map(|breach| breach.window(&stops));
+            joined(stopped.chain(astray).chain(broken).collect())
         };
         workers.iter().map(|worker| (*worker, of(worker))).collect()
     }
@@ -321,16 +321,19 @@ mod tests {
             let (begin, end) = (begin * SECOND, end * SECOND);
             Struck { kind, target: String::new(), link: Some(0), begin, end }
         };
-        let struck = [struck(Kind::HalfOpen, 10, 11), struck(Kind::HalfOpen, 40, 41)];
+        let server = Struck { link: None, ..struck(Kind::ServerKill, 70, 71) };
+        let struck = [struck(Kind::HalfOpen, 10, 11), struck(Kind::HalfOpen, 40, 41), server];
         let records =
-            [record(1, 0, 9 * SECOND, What::Paused), record(1, 0, 15 * SECOND, What::Resumed)];
+            [(9, What::Paused), (15, What::Resumed), (69, What::Paused), (75, What::Resumed)];
+        let records = records.map(|(at, what)| record(1, 0, at * SECOND, what));
         let place = Place { subject: crate::subject::VOLATILE, patience: Duration::ZERO };
         let outages = Outages::new(&struck, place, Extent::Connections, &records);
         let away = outages.away(&records, &BTreeMap::from([(1, 0), (2, 0)]));
         let after = nanos(GRACE + LATE);
         let again = (40 * SECOND, 41 * SECOND + after);
-        assert_eq!(away[&1], [(9 * SECOND, 15 * SECOND + after), again]);
-        assert_eq!(away[&2], [(10 * SECOND, 11 * SECOND + after), again]);
+        let server = |from, until| (from * SECOND, until * SECOND + nanos(GRACE));
+        assert_eq!(away[&1], [(9 * SECOND, 15 * SECOND + after), again, server(69, 75)]);
+        assert_eq!(away[&2], [(10 * SECOND, 11 * SECOND + after), again, server(70, 71)]);
     }
 
     #[test]

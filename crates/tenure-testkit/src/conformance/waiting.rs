@@ -23,6 +23,7 @@ group!("waiting":
     the_wait_ends_in_time,
     a_store_that_fails_is_no_held_key_further_down_the_line,
     a_store_that_hangs_is_no_held_key_further_down_the_line,
+    what_an_earlier_head_was_told_is_no_held_key_later,
     a_waiter_that_leaves_leaves_nothing_behind,
     first_come_first_served_within_a_process,
     a_hundred_waiters_are_all_served,
@@ -168,6 +169,27 @@ async fn a_store_that_hangs_is_no_held_key_further_down_the_line(subject: Subjec
     ensure!(told == ErrorKind::Unknown, "nobody was answered, and one was told {told:?}");
     faults.heal();
     bounded("the head to go on", SOON, head).await???.release().await?;
+    Ok(())
+}
+
+async fn what_an_earlier_head_was_told_is_no_held_key_later(subject: Subject) -> Result<()> {
+    let holder = subject.locks().await?;
+    let (locks, faults) = subject.faulty().await?;
+    let held = holder.lock("k").acquire().await?;
+    let first = waiter(&locks);
+    waiting(&locks, 1).await?;
+    let second = waiter(&locks);
+    waiting(&locks, 2).await?;
+    held.release().await?;
+    let guard = bounded("the first", SOON, first).await???;
+    faults.always(Operation::Acquire, Fault::Hang);
+    guard.release().await?;
+    let asked = || async { Ok(faults.struck(Operation::Acquire) > 0) };
+    until("the second to ask", SOON, asked).await?;
+    let told = second_in_line(&locks).await?;
+    ensure!(told == ErrorKind::Unknown, "the store hangs, and one was told {told:?}");
+    faults.heal();
+    bounded("the second", SOON, second).await???.release().await?;
     Ok(())
 }
 

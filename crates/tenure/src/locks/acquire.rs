@@ -96,7 +96,10 @@ impl<'a> Asking<'a> {
                         return Ok(guard);
                     }
                 }
-                Ok(Answer::Held(status)) => self.held(status)?,
+                Ok(Answer::Held(status)) => {
+                    self.tell(Told::Held(status.clone()));
+                    self.held(status)?;
+                }
                 Err(error) => self.failed(error)?,
             }
             self.pause().await?;
@@ -271,7 +274,7 @@ impl<'a> Asking<'a> {
             drop(guard);
             return self.held(status).map(|()| None);
         }
-        self.engine.queue.tell(self.key(), Told::Granted);
+        self.tell(Told::Ours(status.clone()));
         context.tell(self.key(), EventKind::Granted { fence: status.fence, waited: Some(waited) });
         Ok(Some(guard.with_doubt(std::mem::take(&mut self.doubt))))
     }
@@ -279,7 +282,7 @@ impl<'a> Asking<'a> {
     fn held(&mut self, status: Status) -> Result<()> {
         let context = &self.engine.context;
         let now = context.clock.now();
-        let was_away = self.outage.take().is_some();
+        self.outage = None;
         self.expiry = Some(now + status.remaining);
         let first = self.seen.is_none();
         let changed = self.seen.as_ref().is_none_or(|seen| seen.fence != status.fence);
@@ -290,9 +293,6 @@ impl<'a> Asking<'a> {
             context.tell(self.key(), kind);
         }
         let holder = status.holder.clone();
-        if changed || was_away {
-            self.engine.queue.tell(self.key(), Told::Held(status.clone()));
-        }
         self.seen = Some(status);
         if self.order.wait == Some(Duration::ZERO) {
             return Err(Error::new(ErrorKind::Held, format!("held by {holder}")));
@@ -316,7 +316,7 @@ impl<'a> Asking<'a> {
         }
         // How long the key was held, or the store away, says nothing about how soon it is back.
         self.looks = if self.outage.is_some() { self.looks.min(1) } else { 0 };
-        self.engine.queue.tell(self.key(), Told::Failed(error.clone()));
+        self.tell(Told::Failed(error.clone()));
         self.outage = Some((since, error));
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
 use crate::lease::Status;
@@ -37,7 +37,7 @@ struct Line {
     // Ordered, so that the head is the first and one that leaves from the middle costs little.
     // Whoever was first from the start needs no signal.
     places: BTreeMap<u64, Option<Arc<Notify>>>,
-    told: Option<Told>,
+    told: Option<(Moment, Told)>,
 }
 
 /// What the head of a line was told last. The others of the line have nothing else to go by.
@@ -45,8 +45,8 @@ struct Line {
 pub(crate) enum Told {
     /// Another holds the key.
     Held(Status),
-    /// The head was granted it.
-    Granted,
+    /// This process was granted it, and may have given it back.
+    Ours(Status),
     /// The store failed.
     Failed(Error),
 }
@@ -54,8 +54,18 @@ pub(crate) enum Told {
 impl Told {
     fn held_by(&self) -> Option<&Status> {
         match self {
-            Self::Held(status) => Some(status),
-            Self::Granted | Self::Failed(_) => None,
+            Self::Held(status) | Self::Ours(status) => Some(status),
+            Self::Failed(_) => None,
+        }
+    }
+
+    /// Whether one that has asked since `since` can go by what was told at `at`. A head that comes
+    /// after may not be answered at all.
+    fn is_still_so(&self, at: Moment, since: Moment, now: Moment) -> bool {
+        match self {
+            Self::Held(status) => at >= since || now < at + status.remaining,
+            Self::Ours(_) => at >= since,
+            Self::Failed(_) => true,
         }
     }
 }
@@ -85,9 +95,9 @@ impl Queue {
     }
 
     /// Tells whoever stands in line for the key what its head was told.
-    pub(crate) fn tell(&self, key: &Key, told: Told) {
+    pub(crate) fn tell(&self, key: &Key, at: Moment, told: Told) {
         if let Some(line) = self.lines().get_mut(key) {
-            line.told = Some(told);
+            line.told = Some((at, told));
         }
     }
 
@@ -144,8 +154,7 @@ impl Place {
     ) -> Infallible {
         let mut shown = None;
         loop {
-            let (ahead, told) = self.look();
-            let held_by = told.as_ref().and_then(Told::held_by).cloned();
+            let (ahead, held_by) = self.look();
             let now = Some((ahead, held_by.as_ref().map(|status| status.fence)));
             if shown != now {
                 show(ahead, held_by);
@@ -156,11 +165,19 @@ impl Place {
         }
     }
 
-    /// How many stand before this place, and what their head was told.
-    pub(crate) fn look(&self) -> (usize, Option<Told>) {
+    /// How many stand before this place, and who holds the key, as their head was told.
+    fn look(&self) -> (usize, Option<Status>) {
         let lines = self.queue.lines();
         let Some(line) = lines.get(&self.key) else { return (0, None) };
-        (line.places.range(..self.ticket).count(), line.told.clone())
+        let held_by = line.told.as_ref().and_then(|(_, told)| told.held_by());
+        (line.places.range(..self.ticket).count(), held_by.cloned())
+    }
+
+    /// What the head was told, where one that has asked since then can go by it.
+    pub(crate) fn heard(&self, since: Moment, now: Moment) -> Option<Told> {
+        let lines = self.queue.lines();
+        let (at, told) = lines.get(&self.key)?.told.as_ref()?;
+        told.is_still_so(*at, since, now).then(|| told.clone())
     }
 }
 

@@ -42,12 +42,19 @@ impl Asking<'_> {
     fn hear(&mut self, place: &Place) {
         let clock = &*self.engine.context.clock;
         let own = self.engine.stays.of(self.key(), clock).map(|own| own.status(clock));
-        match own.map(Told::Held).or(place.look().1) {
+        let now = clock.now();
+        match own.map(Told::Held).or_else(|| place.heard(self.started, now)) {
             Some(Told::Held(status)) => self.seen = Some(status),
-            Some(Told::Granted) => {}
-            Some(Told::Failed(error)) => self.outage = Some((clock.now(), error)),
-            None => self.outage = Some((clock.now(), unanswered())),
+            Some(Told::Ours(_)) => {}
+            Some(Told::Failed(error)) => self.outage = Some((now, error)),
+            None => self.outage = Some((now, unanswered())),
         }
+    }
+
+    /// Tells the others in line.
+    pub(super) fn tell(&self, told: Told) {
+        let now = self.engine.context.clock.now();
+        self.engine.queue.tell(self.key(), now, told);
     }
 
     async fn show_moves(&self, place: &Place) -> Infallible {
@@ -68,7 +75,9 @@ impl Asking<'_> {
         if within(&*clock, soon, departure.done(&*clock)).await.is_ok() {
             return Ok(());
         }
-        self.held(departure.status(&*clock))?;
+        let status = departure.status(&*clock);
+        self.tell(Told::Ours(status.clone()));
+        self.held(status)?;
         self.check_deadline()?;
         let called = async {
             self.subscribe().await;
