@@ -16,8 +16,8 @@ use crate::woken::usual_answer;
 /// nor a renewal: before a lease is given back, its renewal has to end.
 const PATIENCES: u64 = 4;
 
-/// For how long a line goes by a failure that its head was told of: it asks again after 0.75 s, on a
-/// timer that may be a quarter slow.
+/// For how long a line goes by a failure that its head was told of: it asks again after 0.75 s, on
+/// a timer that may be a quarter slow.
 const TOLD: Duration = Duration::from_secs(1);
 
 /// By how much this process has to be late for workers to have missed an answer by that.

@@ -15,7 +15,7 @@ use crate::case::Case;
 use crate::demand::Reached;
 use crate::excused::{Excused, quiet};
 use crate::job::{TTL_LONG, key};
-use crate::kept::Reasons;
+use crate::kept::{Claims, Reasons};
 use crate::looks::looks;
 use crate::merge::{Merged, merge, read, read_faults, unsay};
 use crate::outages::Windows;
@@ -180,7 +180,7 @@ fn sudden(stopped: &BTreeMap<u64, Windows>, records: &[Record]) -> BTreeMap<u64,
 }
 
 /// The ttl and the fence of every claim that was granted.
-fn grants(records: &[Record]) -> BTreeMap<(u64, u64), (u64, u64)> {
+fn grants(records: &[Record]) -> Claims {
     let mut ttls = BTreeMap::new();
     for record in records {
         if let What::Asked { ttl, .. } = record.what {

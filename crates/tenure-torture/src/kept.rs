@@ -14,6 +14,9 @@ use crate::outages::{Windows, overlaps};
 /// the first may be kept waiting for half a second, and the next for that long.
 pub(crate) const SLOW: Duration = Duration::from_millis(200);
 
+/// The ttl and the fence of each claim that was granted, by worker and number.
+pub(crate) type Claims = BTreeMap<(u64, u64), (u64, u64)>;
+
 /// What excuses a loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reasons<'a> {
@@ -45,7 +48,7 @@ pub(crate) fn spoiled(struck: &[Struck]) -> BTreeMap<usize, Windows> {
 pub(crate) fn check(
     history: &History,
     deeds: &[Deed],
-    claims: &BTreeMap<(u64, u64), (u64, u64)>,
+    claims: &Claims,
     reasons: Reasons<'_>,
 ) -> Vec<String> {
     let mut found = Vec::new();
@@ -96,7 +99,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// A guard that is gone at 60 s.
-    fn lost(ttl: u64) -> (Deed, BTreeMap<(u64, u64), (u64, u64)>) {
+    fn lost(ttl: u64) -> (Deed, Claims) {
         let deed = Deed { worker: 1, claim: 2, key: "k".into(), at: 60 * SECOND, what: Done::Gone };
         (deed, BTreeMap::from([((1, 2), (ttl, 7))]))
     }

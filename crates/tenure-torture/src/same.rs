@@ -1,18 +1,13 @@
 //! Whoever holds a lock and asks for it again, with the same owner, is given the same grant.
 
-use std::collections::BTreeMap;
-
 use tenure_check::History;
 
 use crate::deed::{Deed, Done};
+use crate::kept::Claims;
 
 /// Finds holders that were refused, or given another grant, although they believed in their own and
 /// nobody had taken it by force.
-pub(crate) fn check(
-    history: &History,
-    deeds: &[Deed],
-    claims: &BTreeMap<(u64, u64), (u64, u64)>,
-) -> Vec<String> {
+pub(crate) fn check(history: &History, deeds: &[Deed], claims: &Claims) -> Vec<String> {
     let mut found = Vec::new();
     for deed in deeds {
         let Done::Again { fence: given } = deed.what else { continue };
@@ -32,6 +27,8 @@ pub(crate) fn check(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]

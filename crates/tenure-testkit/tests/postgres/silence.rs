@@ -9,7 +9,7 @@ use tenure::claim::Attempt;
 use tenure::{ErrorKind, Key, Store};
 use tenure_testkit::servers::Service;
 use tenure_testkit::servers::postgres::Postgres;
-use tenure_testkit::wait::{bounded, until};
+use tenure_testkit::wait::{bounded, sleep, until};
 
 use crate::{SOON, claim, granted, open, wakes};
 
@@ -100,7 +100,7 @@ async fn who_comes_after_silence_gets_a_connection_of_its_own() -> Result<()> {
         async move { store.try_acquire(&first).await }
     });
     // By then it is suspect, and so is the other, which nobody has used since.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    sleep(Duration::from_secs(3)).await;
     granted(&*store, &claim("t1/next", "next")).await.context("not answered")?;
     ensure!(!silent.is_finished(), "an answer may still come");
     drop(stopped);

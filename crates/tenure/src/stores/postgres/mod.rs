@@ -66,7 +66,7 @@
 //! | option | default | what it says |
 //! |---|---|---|
 //! | `schema`, `table` | `tenure`, `lease` | where the locks are |
-//! | `connections` | 8 | how many connections at the most, and one more to listen on; one that is silent for 2 s makes room for another, so that there may be twice as many |
+//! | `connections` | 8 | the most; one more listens, and silent ones may be replaced by as many |
 //! | `listen` | `true` | whether to listen for releases; without, waiters look from time to time |
 //! | `listen_url` | the URL itself | where to listen instead, past a pooler; percent-encoded |
 //! | `prepare` | found out | whether to prepare statements, see below |
