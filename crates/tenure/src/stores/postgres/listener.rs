@@ -12,13 +12,14 @@ use tokio_postgres::{AsyncMessage, Client};
 use super::dial::Dialer;
 use super::error::{self, connecting, harmless, silent};
 use super::names::{Names, quoted};
-use super::pool::ANSWER_WITHIN;
 use crate::clock::{Clock, within};
 use crate::effect::Effect;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::watch::{Watch, WatchHub};
 
+/// A connection that says nothing for so long is made anew: until then nobody is woken by it.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// So many channels may be listened on for nobody before they are let go.

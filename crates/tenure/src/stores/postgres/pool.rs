@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 
 /// Within this a statement is sent and answered. Later its caller has long given up, and what is
 /// granted then is granted to nobody.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// An answer that takes longer makes the connection suspect: it keeps none of the others from being
 /// made anew, and those that nobody has used since then are not used again.
