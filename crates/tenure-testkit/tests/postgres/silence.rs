@@ -108,3 +108,23 @@ async fn who_comes_after_silence_gets_a_connection_of_its_own() -> Result<()> {
     ensure!(matches!(answer, Attempt::Granted(_)), "it was not lost");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_connection_keeps_nobody_from_another() -> Result<()> {
+    let server = Postgres::start(&[])?;
+    let url = server.url(1, None);
+    let store = open(&url.replace("connections=4", "connections=1")).await?;
+    granted(&*store, &claim("t1/before", "warm")).await?;
+    let stopped = Stopped::all(&server)?;
+    let (first, next) = (claim("t1/first", "first"), claim("t1/next", "next"));
+    let mut silent = std::pin::pin!(store.try_acquire(&first));
+    tokio::select! {
+        biased;
+        answer = &mut silent => anyhow::bail!("it came first: {answer:?}"),
+        next = granted(&*store, &next) => next.context("kept waiting")?,
+    };
+    drop(stopped);
+    let answer = bounded("the late answer", SOON, silent).await??;
+    ensure!(matches!(answer, Attempt::Granted(_)), "it was not lost");
+    Ok(())
+}
